@@ -1,0 +1,131 @@
+//! Vector arithmetic with one source for every width: scalar, AVX2 and AVX-512 give the same bits.
+//!
+//! Code is written once, generic over [`Simd`], and handed to [`Isa::run`], which compiles it once per instruction set
+//! and picks at run time. Only operations with one IEEE result are offered: no reciprocal estimates, no horizontal sums
+//! whose order would depend on the width.
+
+mod isa;
+mod scalar;
+#[cfg(target_arch = "x86_64")]
+mod x86;
+
+use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Sub};
+
+pub use isa::{Isa, Kernel};
+pub use scalar::Scalar;
+
+/// Lanes that a block of rows always has, whatever the CPU: vectors are 1, 8 or 16 wide and tile it exactly.
+pub const BLOCK: usize = 16;
+
+/// An instruction set: the proof that the CPU has it, and the way to make vectors.
+pub trait Simd: Copy + Send + Sync + 'static {
+    /// How many lanes a vector has; divides [`BLOCK`].
+    const LANES: usize;
+    /// A vector of f32.
+    type F: Floats<I = Self::I, M = Self::M>;
+    /// A vector of u32 (with signed conversions where named so).
+    type I: Ints<F = Self::F, M = Self::M>;
+    /// One truth value per lane.
+    type M: Mask;
+
+    /// All lanes hold `x`.
+    fn f(self, x: f32) -> Self::F;
+    /// All lanes hold `x`.
+    fn u(self, x: u32) -> Self::I;
+    /// No lane, or every lane.
+    fn m(self, x: bool) -> Self::M;
+    /// Lane `i` is bit `i`.
+    fn mask(self, bits: u32) -> Self::M;
+    /// Lane `i` holds `i`.
+    fn lane_index(self) -> Self::I;
+    /// # Safety
+    /// `LANES` values must be readable at `from`; any alignment will do.
+    unsafe fn load(self, from: *const f32) -> Self::F;
+    /// # Safety
+    /// `LANES` values must be readable at `from`; any alignment will do.
+    unsafe fn load_u32(self, from: *const u32) -> Self::I;
+}
+
+/// A vector of f32.
+pub trait Floats:
+    Copy + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self> + Div<Output = Self> + Neg<Output = Self>
+{
+    /// The integer vector of the same width.
+    type I;
+    /// The mask of the same width.
+    type M;
+    /// `self * b + c`, rounded once.
+    fn fma(self, b: Self, c: Self) -> Self;
+    /// `c - self * b`, rounded once.
+    fn fnma(self, b: Self, c: Self) -> Self;
+    /// The correctly rounded square root.
+    fn sqrt(self) -> Self;
+    /// `self < b ? self : b` (so `b` if either is NaN).
+    fn min(self, b: Self) -> Self;
+    /// `self > b ? self : b` (so `b` if either is NaN).
+    fn max(self, b: Self) -> Self;
+    /// The sign bit cleared.
+    fn abs(self) -> Self;
+    /// The nearest integer, ties to even.
+    fn round(self) -> Self;
+    /// The largest integer not above.
+    fn floor(self) -> Self;
+    /// Ordered comparison: false for NaN.
+    fn lt(self, b: Self) -> Self::M;
+    /// Ordered comparison: false for NaN.
+    fn le(self, b: Self) -> Self::M;
+    /// Ordered comparison: false for NaN.
+    fn eq(self, b: Self) -> Self::M;
+    /// `self` where the mask is set, else `other`.
+    fn select(self, mask: Self::M, other: Self) -> Self;
+    /// The same bits as integers.
+    fn to_bits(self) -> Self::I;
+    /// The nearest i32, ties to even; the value must fit.
+    fn to_i32(self) -> Self::I;
+    /// # Safety
+    /// `LANES` values must be writable at `to`; any alignment will do.
+    unsafe fn store(self, to: *mut f32);
+}
+
+/// A vector of u32.
+pub trait Ints:
+    Copy
+    + Add<Output = Self>
+    + Sub<Output = Self>
+    + Mul<Output = Self>
+    + BitAnd<Output = Self>
+    + BitOr<Output = Self>
+    + BitXor<Output = Self>
+{
+    /// The f32 vector of the same width.
+    type F;
+    /// The mask of the same width.
+    type M;
+    /// Shift left by a constant, zeros in.
+    fn shl<const N: u32>(self) -> Self;
+    /// Shift right by a constant, zeros in.
+    fn shr<const N: u32>(self) -> Self;
+    /// Equality.
+    fn eq(self, b: Self) -> Self::M;
+    /// `self < b` as signed numbers.
+    fn lt_i32(self, b: Self) -> Self::M;
+    /// `self` where the mask is set, else `other`.
+    fn select(self, mask: Self::M, other: Self) -> Self;
+    /// The same bits as floats.
+    fn to_f32_bits(self) -> Self::F;
+    /// Signed conversion; exact below 2^24.
+    fn i32_to_f32(self) -> Self::F;
+    /// # Safety
+    /// `LANES` values must be writable at `to`; any alignment will do.
+    unsafe fn store(self, to: *mut u32);
+}
+
+/// One truth value per lane.
+pub trait Mask:
+    Copy + BitAnd<Output = Self> + BitOr<Output = Self> + BitXor<Output = Self> + Not<Output = Self>
+{
+    /// Bit `i` is lane `i`; bits past the last lane are zero.
+    fn bits(self) -> u32;
+    /// Whether any lane is set.
+    fn any(self) -> bool;
+}

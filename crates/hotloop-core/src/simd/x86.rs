@@ -1,0 +1,413 @@
+//! Eight lanes (AVX2 with FMA) and sixteen lanes (AVX-512). The types can only be made from a token, and a token only
+//! by [`super::Isa::run`] after the CPU was asked, so the operations are safe to call.
+
+use std::arch::x86_64::*;
+use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Sub};
+
+use super::{Floats, Ints, Mask, Simd};
+
+/// AVX2 and FMA.
+#[derive(Clone, Copy, Debug)]
+pub struct Avx2(pub(super) ());
+/// AVX-512 F, DQ, BW, VL.
+#[derive(Clone, Copy, Debug)]
+pub struct Avx512(pub(super) ());
+
+macro_rules! vector {
+    ($name:ident, $raw:ty) => {
+        #[doc = concat!("A ", stringify!($raw), ".")]
+        #[derive(Clone, Copy, Debug)]
+        pub struct $name($raw);
+    };
+}
+vector!(F8, __m256);
+vector!(I8, __m256i);
+vector!(M8, __m256);
+vector!(F16, __m512);
+vector!(I16, __m512i);
+vector!(M16, __mmask16);
+
+macro_rules! binary {
+    ($type:ident, $trait:ident, $method:ident, $intrinsic:ident) => {
+        impl $trait for $type {
+            type Output = Self;
+            #[inline(always)]
+            fn $method(self, other: Self) -> Self {
+                Self(unsafe { $intrinsic(self.0, other.0) })
+            }
+        }
+    };
+}
+binary!(F8, Add, add, _mm256_add_ps);
+binary!(F8, Sub, sub, _mm256_sub_ps);
+binary!(F8, Mul, mul, _mm256_mul_ps);
+binary!(F8, Div, div, _mm256_div_ps);
+binary!(I8, Add, add, _mm256_add_epi32);
+binary!(I8, Sub, sub, _mm256_sub_epi32);
+binary!(I8, Mul, mul, _mm256_mullo_epi32);
+binary!(I8, BitAnd, bitand, _mm256_and_si256);
+binary!(I8, BitOr, bitor, _mm256_or_si256);
+binary!(I8, BitXor, bitxor, _mm256_xor_si256);
+binary!(M8, BitAnd, bitand, _mm256_and_ps);
+binary!(M8, BitOr, bitor, _mm256_or_ps);
+binary!(M8, BitXor, bitxor, _mm256_xor_ps);
+binary!(F16, Add, add, _mm512_add_ps);
+binary!(F16, Sub, sub, _mm512_sub_ps);
+binary!(F16, Mul, mul, _mm512_mul_ps);
+binary!(F16, Div, div, _mm512_div_ps);
+binary!(I16, Add, add, _mm512_add_epi32);
+binary!(I16, Sub, sub, _mm512_sub_epi32);
+binary!(I16, Mul, mul, _mm512_mullo_epi32);
+binary!(I16, BitAnd, bitand, _mm512_and_si512);
+binary!(I16, BitOr, bitor, _mm512_or_si512);
+binary!(I16, BitXor, bitxor, _mm512_xor_si512);
+
+macro_rules! mask16 {
+    ($trait:ident, $method:ident, |$a:ident, $b:ident| $value:expr) => {
+        impl $trait for M16 {
+            type Output = Self;
+            #[inline(always)]
+            fn $method(self, other: Self) -> Self {
+                let ($a, $b) = (self.0, other.0);
+                Self($value)
+            }
+        }
+    };
+}
+mask16!(BitAnd, bitand, |a, b| a & b);
+mask16!(BitOr, bitor, |a, b| a | b);
+mask16!(BitXor, bitxor, |a, b| a ^ b);
+
+impl Not for M16 {
+    type Output = Self;
+    #[inline(always)]
+    fn not(self) -> Self {
+        Self(!self.0)
+    }
+}
+impl Not for M8 {
+    type Output = Self;
+    #[inline(always)]
+    fn not(self) -> Self {
+        Self(unsafe { _mm256_xor_ps(self.0, _mm256_castsi256_ps(_mm256_set1_epi32(-1))) })
+    }
+}
+impl Neg for F8 {
+    type Output = Self;
+    #[inline(always)]
+    fn neg(self) -> Self {
+        Self(unsafe { _mm256_xor_ps(self.0, _mm256_set1_ps(-0.0)) })
+    }
+}
+impl Neg for F16 {
+    type Output = Self;
+    #[inline(always)]
+    fn neg(self) -> Self {
+        Self(unsafe { _mm512_xor_ps(self.0, _mm512_set1_ps(-0.0)) })
+    }
+}
+
+impl Mask for M8 {
+    #[inline(always)]
+    fn bits(self) -> u32 {
+        (unsafe { _mm256_movemask_ps(self.0) }) as u32
+    }
+    #[inline(always)]
+    fn any(self) -> bool {
+        self.bits() != 0
+    }
+}
+impl Mask for M16 {
+    #[inline(always)]
+    fn bits(self) -> u32 {
+        u32::from(self.0)
+    }
+    #[inline(always)]
+    fn any(self) -> bool {
+        self.0 != 0
+    }
+}
+
+impl Simd for Avx2 {
+    const LANES: usize = 8;
+    type F = F8;
+    type I = I8;
+    type M = M8;
+
+    #[inline(always)]
+    fn f(self, x: f32) -> F8 {
+        F8(unsafe { _mm256_set1_ps(x) })
+    }
+    #[inline(always)]
+    fn u(self, x: u32) -> I8 {
+        I8(unsafe { _mm256_set1_epi32(x as i32) })
+    }
+    #[inline(always)]
+    fn m(self, x: bool) -> M8 {
+        M8(unsafe { _mm256_castsi256_ps(_mm256_set1_epi32(-i32::from(x))) })
+    }
+    #[inline(always)]
+    fn mask(self, bits: u32) -> M8 {
+        unsafe {
+            let lane = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+            let hit = _mm256_and_si256(_mm256_set1_epi32(bits as i32), lane);
+            M8(_mm256_castsi256_ps(_mm256_cmpeq_epi32(hit, lane)))
+        }
+    }
+    #[inline(always)]
+    fn lane_index(self) -> I8 {
+        I8(unsafe { _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7) })
+    }
+    #[inline(always)]
+    unsafe fn load(self, from: *const f32) -> F8 {
+        F8(unsafe { _mm256_loadu_ps(from) })
+    }
+    #[inline(always)]
+    unsafe fn load_u32(self, from: *const u32) -> I8 {
+        I8(unsafe { _mm256_loadu_si256(from.cast()) })
+    }
+}
+
+impl Simd for Avx512 {
+    const LANES: usize = 16;
+    type F = F16;
+    type I = I16;
+    type M = M16;
+
+    #[inline(always)]
+    fn f(self, x: f32) -> F16 {
+        F16(unsafe { _mm512_set1_ps(x) })
+    }
+    #[inline(always)]
+    fn u(self, x: u32) -> I16 {
+        I16(unsafe { _mm512_set1_epi32(x as i32) })
+    }
+    #[inline(always)]
+    fn m(self, x: bool) -> M16 {
+        M16(0u16.wrapping_sub(u16::from(x)))
+    }
+    #[inline(always)]
+    fn mask(self, bits: u32) -> M16 {
+        M16(bits as u16)
+    }
+    #[inline(always)]
+    fn lane_index(self) -> I16 {
+        I16(unsafe { _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15) })
+    }
+    #[inline(always)]
+    unsafe fn load(self, from: *const f32) -> F16 {
+        F16(unsafe { _mm512_loadu_ps(from) })
+    }
+    #[inline(always)]
+    unsafe fn load_u32(self, from: *const u32) -> I16 {
+        I16(unsafe { _mm512_loadu_si512(from.cast()) })
+    }
+}
+
+impl Floats for F8 {
+    type I = I8;
+    type M = M8;
+
+    #[inline(always)]
+    fn fma(self, b: Self, c: Self) -> Self {
+        Self(unsafe { _mm256_fmadd_ps(self.0, b.0, c.0) })
+    }
+    #[inline(always)]
+    fn fnma(self, b: Self, c: Self) -> Self {
+        Self(unsafe { _mm256_fnmadd_ps(self.0, b.0, c.0) })
+    }
+    #[inline(always)]
+    fn sqrt(self) -> Self {
+        Self(unsafe { _mm256_sqrt_ps(self.0) })
+    }
+    #[inline(always)]
+    fn min(self, b: Self) -> Self {
+        Self(unsafe { _mm256_min_ps(self.0, b.0) })
+    }
+    #[inline(always)]
+    fn max(self, b: Self) -> Self {
+        Self(unsafe { _mm256_max_ps(self.0, b.0) })
+    }
+    #[inline(always)]
+    fn abs(self) -> Self {
+        Self(unsafe { _mm256_andnot_ps(_mm256_set1_ps(-0.0), self.0) })
+    }
+    #[inline(always)]
+    fn round(self) -> Self {
+        Self(unsafe { _mm256_round_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(self.0) })
+    }
+    #[inline(always)]
+    fn floor(self) -> Self {
+        Self(unsafe { _mm256_floor_ps(self.0) })
+    }
+    #[inline(always)]
+    fn lt(self, b: Self) -> M8 {
+        M8(unsafe { _mm256_cmp_ps::<_CMP_LT_OQ>(self.0, b.0) })
+    }
+    #[inline(always)]
+    fn le(self, b: Self) -> M8 {
+        M8(unsafe { _mm256_cmp_ps::<_CMP_LE_OQ>(self.0, b.0) })
+    }
+    #[inline(always)]
+    fn eq(self, b: Self) -> M8 {
+        M8(unsafe { _mm256_cmp_ps::<_CMP_EQ_OQ>(self.0, b.0) })
+    }
+    #[inline(always)]
+    fn select(self, mask: M8, other: Self) -> Self {
+        Self(unsafe { _mm256_blendv_ps(other.0, self.0, mask.0) })
+    }
+    #[inline(always)]
+    fn to_bits(self) -> I8 {
+        I8(unsafe { _mm256_castps_si256(self.0) })
+    }
+    #[inline(always)]
+    fn to_i32(self) -> I8 {
+        I8(unsafe { _mm256_cvtps_epi32(self.0) })
+    }
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32) {
+        unsafe { _mm256_storeu_ps(to, self.0) }
+    }
+}
+
+impl Floats for F16 {
+    type I = I16;
+    type M = M16;
+
+    #[inline(always)]
+    fn fma(self, b: Self, c: Self) -> Self {
+        Self(unsafe { _mm512_fmadd_ps(self.0, b.0, c.0) })
+    }
+    #[inline(always)]
+    fn fnma(self, b: Self, c: Self) -> Self {
+        Self(unsafe { _mm512_fnmadd_ps(self.0, b.0, c.0) })
+    }
+    #[inline(always)]
+    fn sqrt(self) -> Self {
+        Self(unsafe { _mm512_sqrt_ps(self.0) })
+    }
+    #[inline(always)]
+    fn min(self, b: Self) -> Self {
+        Self(unsafe { _mm512_min_ps(self.0, b.0) })
+    }
+    #[inline(always)]
+    fn max(self, b: Self) -> Self {
+        Self(unsafe { _mm512_max_ps(self.0, b.0) })
+    }
+    #[inline(always)]
+    fn abs(self) -> Self {
+        Self(unsafe { _mm512_abs_ps(self.0) })
+    }
+    #[inline(always)]
+    fn round(self) -> Self {
+        Self(unsafe { _mm512_roundscale_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(self.0) })
+    }
+    #[inline(always)]
+    fn floor(self) -> Self {
+        Self(unsafe { _mm512_roundscale_ps::<{ _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC }>(self.0) })
+    }
+    #[inline(always)]
+    fn lt(self, b: Self) -> M16 {
+        M16(unsafe { _mm512_cmp_ps_mask::<_CMP_LT_OQ>(self.0, b.0) })
+    }
+    #[inline(always)]
+    fn le(self, b: Self) -> M16 {
+        M16(unsafe { _mm512_cmp_ps_mask::<_CMP_LE_OQ>(self.0, b.0) })
+    }
+    #[inline(always)]
+    fn eq(self, b: Self) -> M16 {
+        M16(unsafe { _mm512_cmp_ps_mask::<_CMP_EQ_OQ>(self.0, b.0) })
+    }
+    #[inline(always)]
+    fn select(self, mask: M16, other: Self) -> Self {
+        Self(unsafe { _mm512_mask_blend_ps(mask.0, other.0, self.0) })
+    }
+    #[inline(always)]
+    fn to_bits(self) -> I16 {
+        I16(unsafe { _mm512_castps_si512(self.0) })
+    }
+    #[inline(always)]
+    fn to_i32(self) -> I16 {
+        I16(unsafe { _mm512_cvtps_epi32(self.0) })
+    }
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32) {
+        unsafe { _mm512_storeu_ps(to, self.0) }
+    }
+}
+
+impl Ints for I8 {
+    type F = F8;
+    type M = M8;
+
+    #[inline(always)]
+    fn shl<const N: u32>(self) -> Self {
+        Self(unsafe { _mm256_sll_epi32(self.0, _mm_cvtsi32_si128(N as i32)) })
+    }
+    #[inline(always)]
+    fn shr<const N: u32>(self) -> Self {
+        Self(unsafe { _mm256_srl_epi32(self.0, _mm_cvtsi32_si128(N as i32)) })
+    }
+    #[inline(always)]
+    fn eq(self, b: Self) -> M8 {
+        M8(unsafe { _mm256_castsi256_ps(_mm256_cmpeq_epi32(self.0, b.0)) })
+    }
+    #[inline(always)]
+    fn lt_i32(self, b: Self) -> M8 {
+        M8(unsafe { _mm256_castsi256_ps(_mm256_cmpgt_epi32(b.0, self.0)) })
+    }
+    #[inline(always)]
+    fn select(self, mask: M8, other: Self) -> Self {
+        Self(unsafe { _mm256_blendv_epi8(other.0, self.0, _mm256_castps_si256(mask.0)) })
+    }
+    #[inline(always)]
+    fn to_f32_bits(self) -> F8 {
+        F8(unsafe { _mm256_castsi256_ps(self.0) })
+    }
+    #[inline(always)]
+    fn i32_to_f32(self) -> F8 {
+        F8(unsafe { _mm256_cvtepi32_ps(self.0) })
+    }
+    #[inline(always)]
+    unsafe fn store(self, to: *mut u32) {
+        unsafe { _mm256_storeu_si256(to.cast(), self.0) }
+    }
+}
+
+impl Ints for I16 {
+    type F = F16;
+    type M = M16;
+
+    #[inline(always)]
+    fn shl<const N: u32>(self) -> Self {
+        Self(unsafe { _mm512_slli_epi32::<N>(self.0) })
+    }
+    #[inline(always)]
+    fn shr<const N: u32>(self) -> Self {
+        Self(unsafe { _mm512_srli_epi32::<N>(self.0) })
+    }
+    #[inline(always)]
+    fn eq(self, b: Self) -> M16 {
+        M16(unsafe { _mm512_cmpeq_epi32_mask(self.0, b.0) })
+    }
+    #[inline(always)]
+    fn lt_i32(self, b: Self) -> M16 {
+        M16(unsafe { _mm512_cmplt_epi32_mask(self.0, b.0) })
+    }
+    #[inline(always)]
+    fn select(self, mask: M16, other: Self) -> Self {
+        Self(unsafe { _mm512_mask_blend_epi32(mask.0, other.0, self.0) })
+    }
+    #[inline(always)]
+    fn to_f32_bits(self) -> F16 {
+        F16(unsafe { _mm512_castsi512_ps(self.0) })
+    }
+    #[inline(always)]
+    fn i32_to_f32(self) -> F16 {
+        F16(unsafe { _mm512_cvtepi32_ps(self.0) })
+    }
+    #[inline(always)]
+    unsafe fn store(self, to: *mut u32) {
+        unsafe { _mm512_storeu_si512(to.cast(), self.0) }
+    }
+}
