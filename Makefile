@@ -1,0 +1,85 @@
+# Every target sets up what it needs in .venv; a second run redoes only what changed.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+# The stamps live in the environment whose state they record: without it they are void.
+STAMPS := $(VENV)/.stamps
+DIST ?= dist
+PINS := requirements-dev.txt
+CORE := python/hotloop/_core.abi3.so
+CORE_SOURCES := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name 'Cargo.toml')
+TYPED := python tests $(wildcard examples)
+
+# maturin and pyo3 take the interpreter from here, whatever environment is active in the shell.
+export VIRTUAL_ENV := $(abspath $(VENV))
+export PYO3_PYTHON := $(abspath $(VENV))/bin/python
+unexport CONDA_PREFIX PYTHONHOME
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+.PHONY: help demo build test test-rust test-python lint format bench wheel system-deps clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: build ## Build, list the environments and measure one of them (no torch, no peers)
+	$(BIN)/hotloop envs
+	$(BIN)/hotloop bench envs cartpole --quick
+	@echo
+	@echo "Next: the code in README.md, '$(BIN)/hotloop --help', or 'make test'."
+
+build: $(CORE) ## Build the native core (release) and install the package in place
+
+test: lint test-rust test-python ## Run all lints and all tests
+
+test-rust: ## Run the tests of the Rust crates
+	cargo test --workspace --exclude hotloop-py --locked
+
+test-python: $(CORE) $(STAMPS)/dev ## Run the tests of the Python package, wheel included
+	$(BIN)/python -m pytest
+
+lint: $(CORE) $(STAMPS)/dev ## Check format, style and types of Python and Rust
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy $(TYPED)
+	$(BIN)/stubtest hotloop._core
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+
+format: $(STAMPS)/dev ## Format Python and Rust, and repair what the linters can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	cargo fmt --all
+
+bench: $(CORE) $(STAMPS)/dev ## Measure the environments beside their peers
+	$(BIN)/hotloop bench envs
+
+wheel: $(STAMPS)/tools ## Build a wheel into dist/
+	$(BIN)/maturin build --release --locked --out $(DIST)
+
+system-deps: ## Install the system packages that tests can use (root, Debian): none today
+	@echo "No test uses a system package yet; nothing to install."
+
+clean: ## Remove everything that these targets made, .venv included
+	rm -rf $(VENV) target $(DIST) $(CORE) .hypothesis .mypy_cache .pytest_cache .ruff_cache
+
+# The package's own requirements come with `maturin develop`; the pins hold them to the versions we test.
+$(CORE): $(CORE_SOURCES) pyproject.toml $(STAMPS)/tools
+	PIP_CONSTRAINT=$(PINS) $(BIN)/maturin develop --release --locked
+	@touch $@
+
+$(STAMPS)/tools: $(PINS) | $(STAMPS)
+	@command -v cargo >/dev/null || { echo "cargo is missing: install a Rust toolchain first" >&2; exit 1; }
+	$(BIN)/python -m pip install --quiet --constraint $(PINS) maturin
+	@touch $@
+
+$(STAMPS)/dev: $(PINS) | $(STAMPS)
+	$(BIN)/python -m pip install --quiet --requirement $(PINS)
+	@touch $@
+
+$(STAMPS):
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; set PYTHON=")'
+	$(PYTHON) -m venv $(VENV)
+	@mkdir -p $@
