@@ -35,7 +35,7 @@ build: $(CORE) ## Build the native core (release) and install the package in pla
 test: lint test-rust test-python ## Run all lints and all tests
 
 test-rust: ## Run the tests of the Rust crates
-	cargo test --workspace --exclude hotloop-py --locked
+	cargo test --workspace --locked
 
 test-python: $(CORE) $(STAMPS)/dev ## Run the tests of the Python package, wheel included
 	$(BIN)/python -m pytest
@@ -67,7 +67,7 @@ clean: ## Remove everything that these targets made, .venv included
 
 # The package's own requirements come with `maturin develop`; the pins hold them to the versions we test.
 $(CORE): $(CORE_SOURCES) pyproject.toml $(STAMPS)/tools
-	PIP_CONSTRAINT=$(PINS) $(BIN)/maturin develop --release --locked
+	PIP_QUIET=1 PIP_CONSTRAINT=$(PINS) $(BIN)/maturin develop --release --locked
 	@touch $@
 
 $(STAMPS)/tools: $(PINS) | $(STAMPS)
