@@ -44,6 +44,25 @@ pub trait Simd: Copy + Send + Sync + 'static {
     /// # Safety
     /// `LANES` values must be readable at `from`; any alignment will do.
     unsafe fn load_u32(self, from: *const u32) -> Self::I;
+
+    /// Writes lane `i` of each column to row `i`: columns become rows of `N` numbers.
+    ///
+    /// # Safety
+    /// `LANES * N` values must be writable at `to`; any alignment will do.
+    #[inline(always)]
+    unsafe fn store_rows<const N: usize>(self, columns: &[Self::F; N], to: *mut f32) {
+        let mut block = [[0.0_f32; BLOCK]; N];
+        for (column, x) in block.iter_mut().zip(columns) {
+            // SAFETY: a vector has at most BLOCK lanes.
+            unsafe { x.store(column.as_mut_ptr()) };
+        }
+        for lane in 0..Self::LANES {
+            for (i, column) in block.iter().enumerate() {
+                // SAFETY: the caller's promise.
+                unsafe { to.add(lane * N + i).write_unaligned(column[lane]) };
+            }
+        }
+    }
 }
 
 /// A vector of f32.
@@ -128,4 +147,7 @@ pub trait Mask:
     fn bits(self) -> u32;
     /// Whether any lane is set.
     fn any(self) -> bool;
+    /// # Safety
+    /// `LANES` values must be writable at `to`.
+    unsafe fn store_bools(self, to: *mut bool);
 }

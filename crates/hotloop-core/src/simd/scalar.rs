@@ -208,4 +208,8 @@ impl Mask for M1 {
     fn any(self) -> bool {
         self.0
     }
+    #[inline(always)]
+    unsafe fn store_bools(self, to: *mut bool) {
+        unsafe { to.write(self.0) }
+    }
 }

@@ -116,6 +116,13 @@ impl Mask for M8 {
     fn any(self) -> bool {
         self.bits() != 0
     }
+    #[inline(always)]
+    unsafe fn store_bools(self, to: *mut bool) {
+        // Byte i keeps bit i of its copy of the bits, and becomes 1 if that is set.
+        let own = (u64::from(self.bits()) * 0x0101_0101_0101_0101) & 0x8040_2010_0804_0201;
+        let bytes = ((own + 0x7F7F_7F7F_7F7F_7F7F) >> 7) & 0x0101_0101_0101_0101;
+        unsafe { to.cast::<u64>().write_unaligned(bytes) }
+    }
 }
 impl Mask for M16 {
     #[inline(always)]
@@ -125,6 +132,10 @@ impl Mask for M16 {
     #[inline(always)]
     fn any(self) -> bool {
         self.0 != 0
+    }
+    #[inline(always)]
+    unsafe fn store_bools(self, to: *mut bool) {
+        unsafe { _mm_storeu_si128(to.cast(), _mm_maskz_set1_epi8(self.0, 1)) }
     }
 }
 

@@ -1,0 +1,166 @@
+//! Episode statistics, kept per row so that neither threads nor groups show in them: running sums since they were last
+//! taken, and the last few episodes of each row.
+
+/// How many recent episodes a runner keeps at least, over all its rows.
+const RECENT: usize = 4096;
+
+const COUNT: usize = 0;
+const LENGTH: usize = 1;
+const RETURN: usize = 2;
+const SQUARE: usize = 3;
+const MIN: usize = 4;
+const MAX: usize = 5;
+const EXTRA: usize = 6;
+
+/// One row's finished episode.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Episode {
+    /// How many steps the group had made when it ended.
+    pub tick: u64,
+    /// The row, counted within the group.
+    pub row: u32,
+    /// Which episode of its env it was.
+    pub episode: u32,
+    /// How many decisions the row made.
+    pub length: u32,
+    /// The sum of its rewards.
+    pub total: f32,
+    /// The sums of its reward terms, then its metrics.
+    pub extra: Vec<f32>,
+}
+
+/// Sums over finished episodes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Totals {
+    /// How many there were.
+    pub count: u64,
+    /// The sum of their lengths.
+    pub length: u64,
+    /// The sum of their returns.
+    pub total: f64,
+    /// The sum of their squared returns.
+    pub square: f64,
+    /// The smallest return; +inf when there was none.
+    pub min: f64,
+    /// The largest return; -inf when there was none.
+    pub max: f64,
+    /// Sums of the reward terms, then of the metrics.
+    pub extra: Vec<f64>,
+}
+
+impl Totals {
+    /// No episode yet.
+    pub fn new(extra: usize) -> Self {
+        let (min, max) = (f64::INFINITY, f64::NEG_INFINITY);
+        Self { count: 0, length: 0, total: 0.0, square: 0.0, min, max, extra: vec![0.0; extra] }
+    }
+}
+
+/// The statistics of one group's rows.
+pub struct Episodes {
+    extra: usize,
+    depth: usize,
+    sums: Vec<f64>,
+    ticks: Vec<u64>,
+    recent: Vec<f32>,
+    written: Vec<u32>,
+}
+
+impl Episodes {
+    /// Room for `rows` of a runner that has `all_rows`, with `extra` numbers (terms and metrics) per episode.
+    pub fn new(rows: usize, all_rows: usize, extra: usize) -> Self {
+        let depth = RECENT.div_ceil(all_rows).next_power_of_two();
+        let mut episodes = Self {
+            extra,
+            depth,
+            sums: vec![0.0; rows * (EXTRA + extra)],
+            ticks: vec![0; rows * depth],
+            recent: vec![0.0; rows * depth * (3 + extra)],
+            written: vec![0; rows],
+        };
+        episodes.clear();
+        episodes
+    }
+
+    /// Counts an episode. `extra` gives the term sums and metrics by index.
+    #[inline]
+    pub fn log(&mut self, episode: &Finished, extra: impl Fn(usize) -> f32) {
+        let row = episode.row;
+        let width = EXTRA + self.extra;
+        let sums = &mut self.sums[row * width..(row + 1) * width];
+        let total = f64::from(episode.total);
+        sums[COUNT] += 1.0;
+        sums[LENGTH] += f64::from(episode.length);
+        sums[RETURN] += total;
+        sums[SQUARE] = total.mul_add(total, sums[SQUARE]);
+        sums[MIN] = sums[MIN].min(total);
+        sums[MAX] = sums[MAX].max(total);
+        for (i, sum) in sums[EXTRA..].iter_mut().enumerate() {
+            *sum += f64::from(extra(i));
+        }
+        let slot = row * self.depth + (self.written[row] as usize & (self.depth - 1));
+        self.written[row] = self.written[row].wrapping_add(1).max(1);
+        self.ticks[slot] = episode.tick;
+        let width = 3 + self.extra;
+        let record = &mut self.recent[slot * width..(slot + 1) * width];
+        record[0] = f32::from_bits(episode.episode);
+        record[1] = f32::from_bits(episode.length);
+        record[2] = episode.total;
+        for (i, x) in record[3..].iter_mut().enumerate() {
+            *x = extra(i);
+        }
+    }
+
+    /// Adds the sums, row by row, to the totals; the recent episodes to the list.
+    pub fn report(&self, totals: &mut Totals, recent: &mut Vec<Episode>) {
+        for (row, sums) in self.sums.chunks_exact(EXTRA + self.extra).enumerate() {
+            if sums[COUNT] == 0.0 {
+                continue;
+            }
+            totals.count += sums[COUNT] as u64;
+            totals.length += sums[LENGTH] as u64;
+            totals.total += sums[RETURN];
+            totals.square += sums[SQUARE];
+            totals.min = totals.min.min(sums[MIN]);
+            totals.max = totals.max.max(sums[MAX]);
+            totals.extra.iter_mut().zip(&sums[EXTRA..]).for_each(|(total, sum)| *total += sum);
+            let kept = (sums[COUNT] as usize).min(self.depth);
+            for back in 1..=kept {
+                let slot = row * self.depth + (self.written[row].wrapping_sub(back as u32) as usize & (self.depth - 1));
+                let record = &self.recent[slot * (3 + self.extra)..][..3 + self.extra];
+                recent.push(Episode {
+                    tick: self.ticks[slot],
+                    row: row as u32,
+                    episode: record[0].to_bits(),
+                    length: record[1].to_bits(),
+                    total: record[2],
+                    extra: record[3..].to_vec(),
+                });
+            }
+        }
+    }
+
+    /// Starts counting anew.
+    pub fn clear(&mut self) {
+        self.written.fill(0);
+        for sums in self.sums.chunks_exact_mut(EXTRA + self.extra) {
+            sums.fill(0.0);
+            sums[MIN] = f64::INFINITY;
+            sums[MAX] = f64::NEG_INFINITY;
+        }
+    }
+}
+
+/// What is known of an episode when it ends.
+pub struct Finished {
+    /// The row, counted within the group.
+    pub row: usize,
+    /// How many steps the group had made.
+    pub tick: u64,
+    /// Which episode of its env it was.
+    pub episode: u32,
+    /// How many decisions the row made.
+    pub length: u32,
+    /// The sum of its rewards.
+    pub total: f32,
+}

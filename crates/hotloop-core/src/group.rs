@@ -1,0 +1,108 @@
+//! A group: a fixed slice of a runner's envs that moves as a unit. The pool knows envs only through this trait;
+//! [`crate::each::Each`] makes a group of any [`crate::env::Env`], [`crate::lanes::Lanes`] of vectorised ones.
+
+use crate::env::Actions;
+use crate::fields::Fields;
+use crate::ledger::Ledger;
+use crate::options::Options;
+use crate::simd::Isa;
+
+/// When a finished env starts its next episode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Autoreset {
+    /// At the next step, whose action is ignored.
+    NextStep,
+    /// In the step that ends it; the final observation is kept apart.
+    SameStep,
+    /// When the caller resets it.
+    Disabled,
+}
+
+/// What holds for every env of a runner.
+#[derive(Clone, Debug)]
+pub struct Rules {
+    /// When a finished env starts again.
+    pub autoreset: Autoreset,
+    /// The weight of each reward term.
+    pub weights: Vec<f32>,
+    /// Which instruction set vectorised envs use.
+    pub isa: Isa,
+    /// Which of the env's info arrays are wanted, and how many numbers each has per row.
+    pub infos: Vec<(usize, usize)>,
+}
+
+/// Which final observations a step keeps under [`Autoreset::SameStep`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    /// Those of all rows that ended.
+    Ended,
+    /// Those of truncated rows only: what a learner bootstraps from.
+    Truncated,
+}
+
+/// What rows saw and told last, before their envs were reset.
+#[derive(Default, Debug)]
+pub struct Finals {
+    /// The slot of the step in its rollout.
+    pub slots: Vec<u32>,
+    /// Rows, counted within the group.
+    pub rows: Vec<u32>,
+    /// Observations, one after the other.
+    pub obs: Vec<u8>,
+    /// The info arrays that were asked for, row by row.
+    pub infos: Vec<f32>,
+}
+
+impl Finals {
+    /// Forgets everything and keeps the memory.
+    pub fn clear(&mut self) {
+        self.slots.clear();
+        self.rows.clear();
+        self.obs.clear();
+        self.infos.clear();
+    }
+}
+
+/// Where a group's results go: one entry per row of the group. What nobody wants is empty.
+pub struct Frames<'a> {
+    /// Observations, in bytes.
+    pub obs: &'a mut [u8],
+    /// Weighted sums of the reward terms.
+    pub reward: &'a mut [f32],
+    /// Ended by the rules of the task.
+    pub terminated: &'a mut [bool],
+    /// Ended by the time limit or by a fault.
+    pub truncated: &'a mut [bool],
+    /// Ended by a fault: nothing of the episode can be trusted.
+    pub cut: &'a mut [bool],
+    /// Whether the row decides next.
+    pub valid: &'a mut [bool],
+    /// What the row may decide next.
+    pub mask: &'a mut [bool],
+    /// Which policy plays the row.
+    pub policy: &'a mut [i32],
+    /// The info arrays that were asked for, row by row.
+    pub infos: &'a mut [f32],
+    /// Final observations.
+    pub finals: &'a mut Finals,
+    /// Which final observations to keep.
+    pub keep: Keep,
+    /// The slot of this step in its rollout.
+    pub slot: u32,
+}
+
+/// A slice of a runner's envs.
+pub trait Group: Send {
+    /// Steps every env once.
+    fn step(&mut self, ledger: &mut Ledger, rules: &Rules, actions: &Actions<'_>, frames: &mut Frames<'_>);
+    /// Starts a new episode in the envs that `which` names.
+    fn reset(&mut self, ledger: &mut Ledger, rules: &Rules, which: &[bool]);
+    /// Writes what every row sees now, without changing anything but the ledger's masks and `valid`.
+    fn observe(&mut self, ledger: &mut Ledger, rules: &Rules, frames: &mut Frames<'_>);
+    /// Visits the state of one env.
+    fn fields(&mut self, env: usize, fields: &mut dyn Fields);
+    /// Whether the state of one env, set from outside, is a possible one.
+    fn check(&mut self, env: usize) -> Result<(), String>;
+    /// Makes the options of one env those its state was saved under (no reset follows).
+    fn adopt(&mut self, env: usize, options: &Options);
+}

@@ -1,0 +1,545 @@
+//! The native runner: many envs in groups, stepped by a crew of threads, results written where the caller wants them.
+//!
+//! Results depend on the env, its options, the seed, each env's index and the actions: never on threads or groups.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::cpu;
+use crate::crew::Crew;
+use crate::env::{Actions, EnvType, Spec};
+use crate::error::{Error, Result, input, state};
+use crate::group::{Autoreset, Finals, Frames, Group, Keep, Rules};
+use crate::ledger::Ledger;
+use crate::options::{Options, Value};
+use crate::simd::{BLOCK, Isa};
+
+/// What a group should be worth at least, so that handing it to another thread pays.
+const GROUP_NANOSECONDS: u64 = 4_000;
+/// Groups per thread, so that a thread that was held up does not hold up the rest.
+const GROUPS_PER_THREAD: usize = 2;
+
+/// How a pool is made.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// How many envs.
+    pub num_envs: usize,
+    /// How many threads step them, the waiting caller among them; the usable cores if not said.
+    pub num_threads: Option<usize>,
+    /// Into how many groups the envs are cut; as many as pay if not said.
+    pub num_groups: Option<usize>,
+    /// Options that differ from the env's defaults.
+    pub options: Vec<(String, Value)>,
+    /// The index of the first env among all envs of a run, on whatever machines.
+    pub first_env: usize,
+    /// When a finished env starts again.
+    pub autoreset: Autoreset,
+    /// Whether each thread is tied to a core.
+    pub pin_threads: bool,
+    /// Which info arrays are wanted.
+    pub infos: Vec<String>,
+}
+
+/// Where results go: the first row of each array; null for what nobody wants. All arrays have a row per pool row.
+#[derive(Clone, Copy, Debug)]
+pub struct FramePointers {
+    /// Observations.
+    pub obs: *mut u8,
+    /// Rewards.
+    pub reward: *mut f32,
+    /// Ended by the rules of the task.
+    pub terminated: *mut bool,
+    /// Ended by the time limit or by a fault.
+    pub truncated: *mut bool,
+    /// Ended by a fault.
+    pub cut: *mut bool,
+    /// Whether the row decides next.
+    pub valid: *mut bool,
+    /// What the row may decide next.
+    pub mask: *mut bool,
+    /// Which policy plays the row.
+    pub policy: *mut i32,
+    /// Info arrays.
+    pub infos: *mut f32,
+}
+
+// SAFETY: the pointers are used by one group at a time, each for its own rows.
+unsafe impl Send for FramePointers {}
+
+/// What a group is to do next.
+#[derive(Clone, Copy)]
+struct Job {
+    frames: FramePointers,
+    step: bool,
+    slot: u32,
+    keep: Keep,
+}
+
+pub(crate) struct Slot {
+    pub(crate) group: Box<dyn Group>,
+    pub(crate) ledger: Ledger,
+    pub(crate) ints: Vec<i32>,
+    pub(crate) floats: Vec<f32>,
+    rules: Arc<Rules>,
+    finals: Finals,
+    job: Option<Job>,
+    failure: Option<String>,
+}
+
+/// Many envs of one kind.
+pub struct Pool {
+    pub(crate) env: Arc<EnvType>,
+    pub(crate) spec: Spec,
+    pub(crate) base: Arc<Options>,
+    pub(crate) slots: Arc<[Mutex<Slot>]>,
+    pub(crate) starts: Vec<usize>,
+    pub(crate) rules: Arc<Rules>,
+    pub(crate) started: bool,
+    crew: Crew,
+    first_env: usize,
+    flying: Vec<bool>,
+    done: Vec<usize>,
+}
+
+pub(crate) fn lock(slot: &Mutex<Slot>) -> MutexGuard<'_, Slot> {
+    slot.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Pool {
+    /// Makes the envs and starts the threads; no env is reset yet.
+    pub fn new(env: Arc<EnvType>, setup: &Setup) -> Result<Self> {
+        let base = Arc::new(Options::defaults(env.options.clone()).with(env.name, &setup.options)?);
+        let spec = (env.spec)(&base).map_err(|why| Error::Input(format!("options of {}: {why}", env.name)))?;
+        let envs = setup.num_envs;
+        if envs == 0 || envs > u32::MAX as usize / spec.seats {
+            return input(format!("num_envs is {envs}: expected 1 to {}", u32::MAX as usize / spec.seats));
+        }
+        let threads = setup.num_threads.unwrap_or_else(cpu::usable_cores);
+        if threads == 0 || threads > 4096 {
+            return input(format!("num_threads is {threads}: expected 1 to 4096"));
+        }
+        let worth = (envs as u64 * u64::from(spec.step_nanoseconds)).div_ceil(GROUP_NANOSECONDS) as usize;
+        let paying = if threads == 1 { 1 } else { worth.clamp(1, threads * GROUPS_PER_THREAD).min(envs) };
+        let groups = setup.num_groups.unwrap_or(paying);
+        if groups == 0 || groups > envs {
+            return input(format!("num_groups is {groups}: expected 1 to num_envs ({envs})"));
+        }
+        let infos = setup.infos.iter().map(|name| find_info(&env, &spec, name)).collect::<Result<_>>()?;
+        let rules = Arc::new(Rules {
+            autoreset: setup.autoreset,
+            weights: vec![1.0; spec.terms.len()],
+            isa: Isa::from_env().map_err(Error::Input)?,
+            infos,
+        });
+        let starts: Vec<usize> = (0..=groups).map(|group| group * envs / groups).collect();
+        let slots: Arc<[Mutex<Slot>]> = starts
+            .windows(2)
+            .map(|bounds| {
+                let count = bounds[1] - bounds[0];
+                let numbers = count.next_multiple_of(BLOCK) * spec.seats * spec.action.width();
+                let discrete = !spec.action.choices().is_empty();
+                Mutex::new(Slot {
+                    group: (env.build)(&base, count),
+                    ledger: Ledger::new(&spec, &base, count, bounds[0], envs),
+                    ints: vec![0; if discrete { numbers } else { 0 }],
+                    floats: vec![0.0; if discrete { 0 } else { numbers }],
+                    rules: rules.clone(),
+                    finals: Finals::default(),
+                    job: None,
+                    failure: None,
+                })
+            })
+            .collect();
+        let crew = {
+            let (slots, spec) = (slots.clone(), spec.clone());
+            Crew::new(threads, setup.pin_threads, move |group| perform(&spec, &mut lock(&slots[group])))
+                .map_err(|why| Error::State(format!("cannot start {threads} threads: {why}")))?
+        };
+        let flying = vec![false; groups];
+        let first_env = setup.first_env;
+        Ok(Self { env, spec, base, slots, starts, rules, started: false, crew, first_env, flying, done: Vec::new() })
+    }
+
+    /// The env.
+    pub fn env(&self) -> &EnvType {
+        &self.env
+    }
+
+    /// Its spaces.
+    pub fn spec(&self) -> &Spec {
+        &self.spec
+    }
+
+    /// The options it was made with.
+    pub fn options(&self) -> &Options {
+        &self.base
+    }
+
+    /// What holds for every env.
+    pub fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    /// How many envs.
+    pub fn envs(&self) -> usize {
+        self.starts[self.starts.len() - 1]
+    }
+
+    /// How many rows.
+    pub fn rows(&self) -> usize {
+        self.envs() * self.spec.seats
+    }
+
+    /// How many groups.
+    pub fn groups(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// The rows of a group.
+    pub fn group_rows(&self, group: usize) -> std::ops::Range<usize> {
+        self.starts[group] * self.spec.seats..self.starts[group + 1] * self.spec.seats
+    }
+
+    /// How many threads step the envs, the waiting caller among them.
+    pub fn threads(&self) -> usize {
+        self.crew.threads()
+    }
+
+    /// How many groups are on their way.
+    pub fn in_flight(&self) -> usize {
+        self.flying.iter().filter(|flying| **flying).count()
+    }
+
+    /// Whether a group is on its way.
+    pub fn is_flying(&self, group: usize) -> bool {
+        self.flying[group]
+    }
+
+    /// Whether the envs were reset at least once.
+    pub fn started(&self) -> bool {
+        self.started
+    }
+
+    pub(crate) fn must_be_here(&self) -> Result<()> {
+        if self.crew.lost() {
+            return state("this runner was made before the process forked, and its threads stayed there: make a new one");
+        }
+        Ok(())
+    }
+
+    pub(crate) fn must_be_idle(&self, what: &str) -> Result<()> {
+        self.must_be_here()?;
+        match self.in_flight() {
+            0 => Ok(()),
+            count => state(format!("{what} needs every group at rest: {count} in flight, receive them first")),
+        }
+    }
+
+    pub(crate) fn must_have_started(&self, what: &str) -> Result<()> {
+        if self.started { Ok(()) } else { state(format!("{what} needs a reset first")) }
+    }
+
+    /// Restarts the random streams: of every env by its index, or of each from a seed of its own.
+    pub fn seed(&mut self, seeds: &Seeds<'_>, attempt: u32) -> Result<()> {
+        self.must_be_idle("seeding")?;
+        if let Seeds::Each(seeds) = seeds
+            && seeds.len() != self.envs()
+        {
+            return input(format!("{} seeds for {} envs", seeds.len(), self.envs()));
+        }
+        for slot in self.slots.iter() {
+            let ledger = &mut lock(slot).ledger;
+            for env in 0..ledger.envs {
+                let index = ledger.first_env + env;
+                match seeds {
+                    Seeds::One(seed) => ledger.seed(env, *seed, attempt, (self.first_env + index) as u32),
+                    Seeds::Each(seeds) => {
+                        if let Some(seed) = seeds[index] {
+                            ledger.seed(env, seed, attempt, 0);
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts a new episode in all envs, or in those that `which` names; what they show goes to `frames`.
+    ///
+    /// # Safety
+    /// Every array of `frames` that is not null must have room for all rows.
+    pub unsafe fn reset(&mut self, which: Option<&[bool]>, frames: FramePointers) -> Result<()> {
+        self.must_be_idle("reset")?;
+        if let Some(which) = which {
+            if which.len() != self.envs() {
+                return input(format!("the reset mask has {} entries for {} envs", which.len(), self.envs()));
+            }
+            self.must_have_started("a reset of some envs")?;
+        }
+        let all = vec![true; self.envs()];
+        for (slot, bounds) in self.slots.iter().zip(self.starts.windows(2)) {
+            let slot = &mut *lock(slot);
+            slot.rules = self.rules.clone();
+            slot.group.reset(&mut slot.ledger, &slot.rules, &which.unwrap_or(&all)[bounds[0]..bounds[1]]);
+        }
+        self.started = true;
+        // SAFETY: the caller's promise.
+        unsafe { self.observe(frames) }
+    }
+
+    /// Writes what every row sees now.
+    ///
+    /// # Safety
+    /// As for `reset`.
+    pub unsafe fn observe(&mut self, frames: FramePointers) -> Result<()> {
+        self.must_be_idle("looking at the envs")?;
+        self.must_have_started("looking at the envs")?;
+        // SAFETY: the caller's promise.
+        unsafe { self.launch_all(frames, false, Keep::Ended) };
+        self.finish_all()
+    }
+
+    /// Steps all envs with the actions taken in before.
+    ///
+    /// # Safety
+    /// As for `reset`.
+    pub unsafe fn step(&mut self, frames: FramePointers) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { self.launch_all(frames, true, Keep::Ended) };
+        self.finish_all()
+    }
+
+    unsafe fn launch_all(&mut self, frames: FramePointers, step: bool, keep: Keep) {
+        for slot in self.slots.iter() {
+            let slot = &mut *lock(slot);
+            slot.finals.clear();
+            slot.job = Some(Job { frames, step, slot: 0, keep });
+        }
+        self.crew.submit(0..self.slots.len());
+    }
+
+    fn finish_all(&mut self) -> Result<()> {
+        while !self.crew.wait(self.slots.len(), Duration::from_secs(3600)) {}
+        self.done.clear();
+        self.crew.take(self.slots.len(), &mut self.done);
+        self.failure()
+    }
+
+    fn failure(&self) -> Result<()> {
+        for group in &self.done {
+            if let Some(message) = lock(&self.slots[*group]).failure.take() {
+                return Err(Error::Env(format!("internal error in {}: {message}", self.env.name)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends one group on its way, with the actions taken in before; results go to `frames` when it is received.
+    ///
+    /// # Safety
+    /// As for `reset`, and until the group was received.
+    pub unsafe fn send(&mut self, group: usize, frames: FramePointers, slot: u32, keep: Keep) {
+        {
+            let entry = &mut *lock(&self.slots[group]);
+            if slot == 0 || keep == Keep::Ended {
+                entry.finals.clear();
+            }
+            entry.job = Some(Job { frames, step: true, slot, keep });
+        }
+        self.flying[group] = true;
+        self.crew.submit(std::iter::once(group));
+    }
+
+    /// Waits for `count` groups (or for those in flight, if fewer) at most that long; `None` if they are not there yet.
+    pub fn recv(&mut self, count: usize, at_most: Duration) -> Result<Option<&[usize]>> {
+        self.must_be_here()?;
+        let count = count.min(self.in_flight());
+        if count == 0 {
+            return state("nothing to receive: no group is in flight");
+        }
+        if !self.crew.wait(count, at_most) {
+            return Ok(None);
+        }
+        self.done.clear();
+        self.crew.take(count, &mut self.done);
+        for group in &self.done {
+            self.flying[*group] = false;
+        }
+        self.failure()?;
+        Ok(Some(&self.done))
+    }
+
+    /// Hands every group's final observations to `visit`, with the group's first row, in row order.
+    pub fn finals(&self, mut visit: impl FnMut(usize, &Finals)) {
+        for (group, slot) in self.slots.iter().enumerate() {
+            visit(self.group_rows(group).start, &lock(slot).finals);
+        }
+    }
+
+    /// The bookkeeping of each group in turn, with its first env.
+    pub fn ledgers(&self, mut visit: impl FnMut(&mut Ledger)) {
+        for slot in self.slots.iter() {
+            visit(&mut lock(slot).ledger);
+        }
+    }
+
+    /// Sets the weight of each reward term.
+    pub fn set_weights(&mut self, weights: &[f32]) -> Result<()> {
+        self.must_be_idle("changing reward weights")?;
+        if let Some(bad) = weights.iter().position(|weight| !weight.is_finite()) {
+            return input(format!("the weight of {:?} is {}", self.spec.terms[bad], weights[bad]));
+        }
+        let mut rules = (*self.rules).clone();
+        rules.weights.copy_from_slice(weights);
+        self.rules = Arc::new(rules);
+        for slot in self.slots.iter() {
+            lock(slot).rules = self.rules.clone();
+        }
+        Ok(())
+    }
+
+    /// Changes options of some envs from their next reset on.
+    pub fn configure(&mut self, changes: &[(String, Value)], envs: Option<&[usize]>) -> Result<()> {
+        self.must_be_idle("configure")?;
+        let all: Vec<usize> = (0..self.envs()).collect();
+        let envs = envs.unwrap_or(&all);
+        if let Some(env) = envs.iter().find(|env| **env >= self.envs()) {
+            return input(format!("env {env} does not exist: there are {}", self.envs()));
+        }
+        // Most envs share their options, and then share the changed ones too.
+        let mut changed: Vec<(Arc<Options>, Arc<Options>)> = Vec::new();
+        let mut plan = Vec::with_capacity(envs.len());
+        for env in envs {
+            let (group, local) = self.locate(*env);
+            let old = lock(&self.slots[group]).ledger.latest_options(local).clone();
+            let new = match changed.iter().find(|(known, _)| Arc::ptr_eq(known, &old)) {
+                Some((_, new)) => new.clone(),
+                None => {
+                    let new = Arc::new(old.with(self.env.name, changes)?);
+                    self.accept_options(&new)?;
+                    changed.push((old, new.clone()));
+                    new
+                }
+            };
+            plan.push((group, local, new));
+        }
+        for (group, local, options) in plan {
+            lock(&self.slots[group]).ledger.set_options(local, options);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn accept_options(&self, options: &Options) -> Result<()> {
+        if let Some(name) = self.base.fixed_difference(options) {
+            return input(format!("option {name:?} of {} fixes its spaces: make a new runner to change it", self.env.name));
+        }
+        match (self.env.spec)(options) {
+            Ok(_) => Ok(()),
+            Err(why) => input(format!("options of {}: {why}", self.env.name)),
+        }
+    }
+
+    /// Which policy plays each seat (`table[env * seats + seat]`), from each env's next reset on.
+    pub fn set_policies(&mut self, table: &[i32]) -> Result<()> {
+        self.must_be_idle("set_policies")?;
+        if table.len() != self.rows() {
+            return input(format!("the table of policies has {} entries for {} rows", table.len(), self.rows()));
+        }
+        if let Some(row) = table.iter().position(|policy| *policy < 0) {
+            return input(format!("the policy of row {row} is {}: expected 0 or more", table[row]));
+        }
+        for env in 0..self.envs() {
+            let (group, local) = self.locate(env);
+            let seats = self.spec.seats;
+            lock(&self.slots[group]).ledger.set_policies(local, &table[env * seats..(env + 1) * seats]);
+        }
+        Ok(())
+    }
+
+    /// The group an env is in, and its place there.
+    pub(crate) fn locate(&self, env: usize) -> (usize, usize) {
+        let group = self.starts.partition_point(|start| *start <= env) - 1;
+        (group, env - self.starts[group])
+    }
+}
+
+/// Seeds for a reset.
+pub enum Seeds<'a> {
+    /// One for all: every env's stream is keyed by it and by the env's index.
+    One(u64),
+    /// One for each env that is named; the others go on with the streams they have.
+    Each(&'a [Option<u64>]),
+}
+
+fn find_info(env: &EnvType, spec: &Spec, name: &str) -> Result<(usize, usize)> {
+    match spec.infos.iter().position(|(known, _)| *known == name) {
+        Some(index) => Ok((index, spec.infos[index].1)),
+        None => {
+            let known: Vec<&str> = spec.infos.iter().map(|(name, _)| *name).collect();
+            let known = if known.is_empty() { "none".to_string() } else { known.join(", ") };
+            input(format!("{} has no info array {name:?}; it has: {known}", env.name))
+        }
+    }
+}
+
+/// Does a slot's job; a panic in an env becomes a message.
+fn perform(spec: &Spec, slot: &mut Slot) {
+    let Some(job) = slot.job.take() else { return };
+    let outcome = catch_unwind(AssertUnwindSafe(|| {
+        let Slot { group, ledger, ints, floats, rules, finals, .. } = slot;
+        // SAFETY: whoever made the job promised room for every row of the pool, and these rows are this group's alone.
+        let mut frames = unsafe { frames(spec, ledger, rules, &job, finals) };
+        if job.step {
+            ledger.tick += 1;
+            let actions = Actions { ints, floats, width: spec.action.width() };
+            group.step(ledger, rules, &actions, &mut frames);
+        } else {
+            group.observe(ledger, rules, &mut frames);
+        }
+    }));
+    slot.failure = outcome.err().map(|panic| words(&*panic));
+}
+
+fn words(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(ToString::to_string);
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "unknown".into())
+}
+
+unsafe fn frames<'a>(
+    spec: &Spec,
+    ledger: &Ledger,
+    rules: &Rules,
+    job: &Job,
+    finals: &'a mut Finals,
+) -> Frames<'a> {
+    unsafe fn part<'a, T>(base: *mut T, first: usize, count: usize, width: usize) -> &'a mut [T] {
+        if base.is_null() || width == 0 {
+            return &mut [];
+        }
+        // SAFETY: the caller's promise.
+        unsafe { std::slice::from_raw_parts_mut(base.add(first * width), count * width) }
+    }
+    let (first, count) = (ledger.first_env * spec.seats, ledger.envs * spec.seats);
+    let mask_len = if spec.masked { spec.action.mask_len() } else { 0 };
+    let info_len = rules.infos.iter().map(|(_, len)| len).sum();
+    let to = &job.frames;
+    // SAFETY: the caller's promise.
+    unsafe {
+        Frames {
+            obs: part(to.obs, first, count, spec.observation.row_bytes()),
+            reward: part(to.reward, first, count, 1),
+            terminated: part(to.terminated, first, count, 1),
+            truncated: part(to.truncated, first, count, 1),
+            cut: part(to.cut, first, count, 1),
+            valid: part(to.valid, first, count, 1),
+            mask: part(to.mask, first, count, mask_len),
+            policy: part(to.policy, first, count, 1),
+            infos: part(to.infos, first, count, info_len),
+            finals,
+            keep: job.keep,
+            slot: job.slot,
+        }
+    }
+}

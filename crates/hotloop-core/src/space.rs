@@ -1,0 +1,121 @@
+//! What an env shows and takes, per row.
+
+/// What a row observes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Observation {
+    /// Real numbers within bounds, one pair per element.
+    Box {
+        /// The array's shape.
+        shape: Vec<usize>,
+        /// The least value of each element.
+        low: Vec<f32>,
+        /// The greatest value of each element.
+        high: Vec<f32>,
+    },
+    /// Small whole numbers from 0 to `high`: images and grids.
+    Bytes {
+        /// The array's shape.
+        shape: Vec<usize>,
+        /// The greatest value of any element.
+        high: u8,
+    },
+    /// One of `n` states, numbered from 0.
+    Discrete {
+        /// How many there are.
+        n: usize,
+    },
+}
+
+impl Observation {
+    /// A vector whose elements lie in `-high[i]..=high[i]`.
+    pub fn symmetric(high: &[f32]) -> Self {
+        Self::Box { shape: vec![high.len()], low: high.iter().map(|x| -x).collect(), high: high.to_vec() }
+    }
+
+    /// A vector of `len` elements that all lie in `low..=high`.
+    pub fn uniform(len: usize, low: f32, high: f32) -> Self {
+        Self::Box { shape: vec![len], low: vec![low; len], high: vec![high; len] }
+    }
+
+    /// How many elements a row has.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Box { shape, .. } | Self::Bytes { shape, .. } => shape.iter().product(),
+            Self::Discrete { .. } => 1,
+        }
+    }
+
+    /// Whether a row has no element.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The array's shape; empty for one number.
+    pub fn shape(&self) -> &[usize] {
+        match self {
+            Self::Box { shape, .. } | Self::Bytes { shape, .. } => shape,
+            Self::Discrete { .. } => &[],
+        }
+    }
+
+    /// Bytes of one element: f32, u8 or i64.
+    pub fn element_bytes(&self) -> usize {
+        match self {
+            Self::Box { .. } => 4,
+            Self::Bytes { .. } => 1,
+            Self::Discrete { .. } => 8,
+        }
+    }
+
+    /// Bytes of one row.
+    pub fn row_bytes(&self) -> usize {
+        self.len() * self.element_bytes()
+    }
+}
+
+/// What a row decides.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// One of `n` choices.
+    Discrete {
+        /// How many there are.
+        n: usize,
+    },
+    /// One choice out of each of several sets.
+    MultiDiscrete {
+        /// How many choices each set has.
+        n: Vec<usize>,
+    },
+    /// Real numbers within bounds.
+    Continuous {
+        /// The least value of each element.
+        low: Vec<f32>,
+        /// The greatest value of each element.
+        high: Vec<f32>,
+    },
+}
+
+impl Action {
+    /// How many numbers one row's action has.
+    pub fn width(&self) -> usize {
+        match self {
+            Self::Discrete { .. } => 1,
+            Self::MultiDiscrete { n } => n.len(),
+            Self::Continuous { low, .. } => low.len(),
+        }
+    }
+
+    /// How many choices each number has; empty for continuous actions.
+    pub fn choices(&self) -> Vec<usize> {
+        match self {
+            Self::Discrete { n } => vec![*n],
+            Self::MultiDiscrete { n } => n.clone(),
+            Self::Continuous { .. } => Vec::new(),
+        }
+    }
+
+    /// Length of an action mask: one entry for every choice of every set.
+    pub fn mask_len(&self) -> usize {
+        self.choices().iter().sum()
+    }
+}

@@ -1,0 +1,61 @@
+//! Actions from Python: the usual arrays are read in place, anything else numpy can make one of is converted first.
+
+use std::ops::Range;
+
+use hotloop_core::pool::Pool;
+use hotloop_core::space::Action;
+use numpy::{Element, PyArrayDyn, PyArrayMethods, PyUntypedArrayMethods};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+
+use crate::convert::raised;
+
+/// Checks the actions of these groups and hands them to the pool.
+pub fn take(pool: &mut Pool, groups: Range<usize>, actions: &Bound<'_, PyAny>) -> PyResult<()> {
+    let rows = pool.group_rows(groups.end - 1).end - pool.group_rows(groups.start).start;
+    let width = pool.spec().action.width();
+    let flat = matches!(pool.spec().action, Action::Discrete { .. });
+    let shape: &[usize] = if flat { &[rows] } else { &[rows, width] };
+    if matches!(pool.spec().action, Action::Continuous { .. }) {
+        if let Some(numbers) = plain::<f32>(actions, shape)? {
+            return pool.take_amounts(groups, numbers).map_err(raised);
+        }
+        if let Some(numbers) = plain::<f64>(actions, shape)? {
+            return pool.take_amounts(groups, numbers).map_err(raised);
+        }
+        let array = converted(actions, "fiu", "float64", "numbers")?;
+        let numbers = plain::<f64>(&array, shape)?.expect("just converted");
+        pool.take_amounts(groups, numbers).map_err(raised)
+    } else {
+        if let Some(choices) = plain::<i64>(actions, shape)? {
+            return pool.take_choices(groups, choices).map_err(raised);
+        }
+        if let Some(choices) = plain::<i32>(actions, shape)? {
+            return pool.take_choices(groups, choices).map_err(raised);
+        }
+        let array = converted(actions, "iu", "int64", "whole numbers")?;
+        let choices = plain::<i64>(&array, shape)?.expect("just converted");
+        pool.take_choices(groups, choices).map_err(raised)
+    }
+}
+
+/// The elements of a contiguous array of that type; `None` if it is something else.
+fn plain<'a, T: Element>(actions: &'a Bound<'_, PyAny>, shape: &[usize]) -> PyResult<Option<&'a [T]>> {
+    let Ok(array) = actions.cast::<PyArrayDyn<T>>() else { return Ok(None) };
+    if array.shape() != shape {
+        return Err(PyValueError::new_err(format!("the actions have shape {:?}: expected {shape:?}", array.shape())));
+    }
+    // SAFETY: the elements are read before Python code can run again.
+    Ok(unsafe { array.as_slice() }.ok())
+}
+
+fn converted<'py>(actions: &Bound<'py, PyAny>, kinds: &str, to: &str, what: &str) -> PyResult<Bound<'py, PyAny>> {
+    let numpy = actions.py().import("numpy")?;
+    let array = numpy.call_method1("asarray", (actions,))?;
+    let dtype = array.getattr("dtype")?;
+    let kind: String = dtype.getattr("kind")?.extract()?;
+    if !kinds.contains(&kind) {
+        return Err(PyTypeError::new_err(format!("the actions have dtype {}: expected {what}", dtype.str()?)));
+    }
+    numpy.call_method1("ascontiguousarray", (array, to))
+}

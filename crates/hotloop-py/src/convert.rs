@@ -1,0 +1,159 @@
+//! Between Python's values and the core's: options, spaces, errors.
+
+use hotloop_core::env::{EnvType, Spec};
+use hotloop_core::error::Error;
+use hotloop_core::fields::FieldKind;
+use hotloop_core::options::{Allowed, OptionSpec, Value};
+use hotloop_core::space::{Action, Observation};
+use numpy::npyffi::NPY_TYPES;
+use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
+
+/// The Python exception for a core error.
+pub fn raised(error: Error) -> PyErr {
+    match error {
+        Error::Input(message) => PyValueError::new_err(message),
+        Error::State(message) | Error::Env(message) => PyRuntimeError::new_err(message),
+    }
+}
+
+/// Options as the core takes them.
+pub fn options(dict: Option<&Bound<'_, PyDict>>) -> PyResult<Vec<(String, Value)>> {
+    let Some(dict) = dict else { return Ok(Vec::new()) };
+    dict.iter()
+        .map(|(name, value)| {
+            let name: String =
+                name.extract().map_err(|_| PyTypeError::new_err(format!("option names are text, not {name:?}")))?;
+            let value = option_value(&value).map_err(|_| {
+                PyTypeError::new_err(format!("option {name:?} is {value:?}: expected a number, a text, or a list"))
+            })?;
+            Ok((name, value))
+        })
+        .collect()
+}
+
+fn option_value(value: &Bound<'_, PyAny>) -> PyResult<Value> {
+    if value.is_instance_of::<PyBool>() {
+        Ok(Value::Bool(value.extract()?))
+    } else if value.is_instance_of::<PyInt>() {
+        Ok(Value::Int(value.extract()?))
+    } else if value.is_instance_of::<PyFloat>() {
+        Ok(Value::Float(value.extract()?))
+    } else if value.is_instance_of::<PyString>() {
+        Ok(Value::Text(value.extract()?))
+    } else if value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>() {
+        Ok(Value::Ints(value.extract()?))
+    } else if let Ok(item) = value.call_method0("item") {
+        // A numpy scalar.
+        option_value(&item)
+    } else {
+        Err(PyTypeError::new_err("not an option"))
+    }
+}
+
+/// An option's value as Python knows it.
+pub fn python_value<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>> {
+    Ok(match value {
+        Value::Bool(x) => PyBool::new(py, *x).to_owned().into_any(),
+        Value::Int(x) => x.into_pyobject(py)?.into_any(),
+        Value::Float(x) => x.into_pyobject(py)?.into_any(),
+        Value::Text(x) => x.into_pyobject(py)?.into_any(),
+        Value::Ints(x) => x.into_pyobject(py)?.into_any(),
+    })
+}
+
+/// An env's entry for `hotloop envs`.
+pub fn entry<'py>(py: Python<'py>, env: &EnvType) -> PyResult<Bound<'py, PyDict>> {
+    let entry = PyDict::new(py);
+    entry.set_item("name", env.name)?;
+    entry.set_item("gymnasium_id", env.gymnasium_id)?;
+    entry.set_item("about", env.about)?;
+    let options = env.options.iter().map(|spec| declared(py, spec)).collect::<PyResult<Vec<_>>>()?;
+    entry.set_item("options", options)?;
+    Ok(entry)
+}
+
+fn declared<'py>(py: Python<'py>, spec: &OptionSpec) -> PyResult<Bound<'py, PyDict>> {
+    let option = PyDict::new(py);
+    option.set_item("name", spec.name)?;
+    option.set_item("about", spec.about)?;
+    option.set_item("default", python_value(py, &spec.default)?)?;
+    option.set_item("fixed", spec.fixed)?;
+    let (low, high, choices) = match &spec.allowed {
+        Allowed::Any => (None, None, None),
+        Allowed::Range(low, high) => (Some(*low), Some(*high), None),
+        Allowed::Choice(words) => (None, None, Some(words.to_vec())),
+    };
+    option.set_item("low", low)?;
+    option.set_item("high", high)?;
+    option.set_item("choices", choices)?;
+    Ok(option)
+}
+
+/// What a policy needs to know of an env.
+pub fn described<'py>(py: Python<'py>, spec: &Spec) -> PyResult<Bound<'py, PyDict>> {
+    let observation = PyDict::new(py);
+    match &spec.observation {
+        Observation::Box { shape, low, high } => {
+            observation.set_item("kind", "box")?;
+            observation.set_item("shape", shape)?;
+            observation.set_item("low", low)?;
+            observation.set_item("high", high)?;
+        }
+        Observation::Bytes { shape, high } => {
+            observation.set_item("kind", "bytes")?;
+            observation.set_item("shape", shape)?;
+            observation.set_item("high", high)?;
+        }
+        Observation::Discrete { n } => {
+            observation.set_item("kind", "discrete")?;
+            observation.set_item("n", n)?;
+        }
+    }
+    let action = PyDict::new(py);
+    match &spec.action {
+        Action::Discrete { n } => {
+            action.set_item("kind", "discrete")?;
+            action.set_item("n", n)?;
+        }
+        Action::MultiDiscrete { n } => {
+            action.set_item("kind", "multi-discrete")?;
+            action.set_item("n", n)?;
+        }
+        Action::Continuous { low, high } => {
+            action.set_item("kind", "continuous")?;
+            action.set_item("low", low)?;
+            action.set_item("high", high)?;
+        }
+    }
+    let described = PyDict::new(py);
+    described.set_item("seats", spec.seats)?;
+    described.set_item("observation", observation)?;
+    described.set_item("action", action)?;
+    described.set_item("masked", spec.masked)?;
+    described.set_item("terms", &spec.terms)?;
+    described.set_item("metrics", &spec.metrics)?;
+    described.set_item("infos", &spec.infos)?;
+    Ok(described)
+}
+
+/// Numpy's type of an observation.
+pub fn observation_type(observation: &Observation) -> NPY_TYPES {
+    match observation {
+        Observation::Box { .. } => NPY_TYPES::NPY_FLOAT,
+        Observation::Bytes { .. } => NPY_TYPES::NPY_UBYTE,
+        // `np.int64` is C's `long` where that has 64 bits.
+        Observation::Discrete { .. } if size_of::<std::ffi::c_long>() == 8 => NPY_TYPES::NPY_LONG,
+        Observation::Discrete { .. } => NPY_TYPES::NPY_LONGLONG,
+    }
+}
+
+/// Numpy's name and type of a field, and the bytes of one element.
+pub fn field_type(kind: FieldKind) -> (&'static str, NPY_TYPES, usize) {
+    match kind {
+        FieldKind::F32 => ("float32", NPY_TYPES::NPY_FLOAT, 4),
+        FieldKind::I32 => ("int32", NPY_TYPES::NPY_INT, 4),
+        FieldKind::U8 => ("uint8", NPY_TYPES::NPY_UBYTE, 1),
+    }
+}

@@ -1,0 +1,47 @@
+//! The private Python module `hotloop._core`: thin bindings, no logic of their own.
+
+mod actions;
+mod convert;
+mod frame;
+mod memory;
+mod pool;
+mod registry;
+
+use pyo3::prelude::*;
+
+/// The native core of hotloop.
+#[pymodule]
+mod _core {
+    #[pymodule_export]
+    use crate::memory::Memory;
+    #[pymodule_export]
+    use crate::pool::{Pool, Rollout};
+    #[pymodule_export]
+    use crate::registry::{describe, list_envs};
+
+    use pyo3::prelude::*;
+
+    /// The instruction set that vectorised code uses.
+    #[pyfunction]
+    fn isa() -> PyResult<String> {
+        super::chosen_isa()
+    }
+
+    /// The cores this process may use.
+    #[pyfunction]
+    fn usable_cores() -> usize {
+        hotloop_core::cpu::usable_cores()
+    }
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+}
+
+fn chosen_isa() -> PyResult<String> {
+    match hotloop_core::simd::Isa::from_env() {
+        Ok(isa) => Ok(isa.to_string()),
+        Err(why) => Err(pyo3::exceptions::PyValueError::new_err(why)),
+    }
+}

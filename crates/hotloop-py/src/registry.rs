@@ -1,0 +1,47 @@
+//! The native envs by name.
+
+use std::sync::{Arc, LazyLock};
+
+use hotloop_core::env::EnvType;
+use hotloop_core::error::Error;
+use hotloop_core::options::Options;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::convert::{described, entry, options, raised};
+
+static ENVS: LazyLock<Vec<Arc<EnvType>>> = LazyLock::new(|| hotloop_envs::all().into_iter().map(Arc::new).collect());
+
+/// The env of that name.
+pub fn find(name: &str) -> PyResult<Arc<EnvType>> {
+    ENVS.iter().find(|env| env.name == name).cloned().ok_or_else(|| {
+        let names: Vec<&str> = ENVS.iter().map(|env| env.name).collect();
+        PyValueError::new_err(format!("there is no native env {name:?}; there are {}", names.join(", ")))
+    })
+}
+
+/// Name, description and options of every native env.
+#[pyfunction]
+pub fn list_envs(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
+    ENVS.iter().map(|env| entry(py, env)).collect()
+}
+
+/// The options of an env with some changed, and its spaces under them.
+pub fn resolve(env: &EnvType, changes: Option<&Bound<'_, PyDict>>) -> PyResult<Options> {
+    Options::defaults(env.options.clone()).with(env.name, &options(changes)?).map_err(raised)
+}
+
+/// The spaces of an env under some options.
+#[pyfunction]
+#[pyo3(signature = (name, options=None))]
+pub fn describe<'py>(
+    py: Python<'py>,
+    name: &str,
+    options: Option<&Bound<'py, PyDict>>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let env = find(name)?;
+    let options = resolve(&env, options)?;
+    let spec = (env.spec)(&options).map_err(|why| raised(Error::Input(format!("options of {name}: {why}"))))?;
+    described(py, &spec)
+}
