@@ -1,0 +1,88 @@
+//! The grid that `tag` is played on: its walls, where one can go, and a way between any two players.
+
+use hotloop_core::rng::Stream;
+
+/// The largest number of rows and columns.
+pub const MOST_SIZE: usize = 16;
+
+/// Directions, in the order of the actions after staying.
+pub const DIRECTIONS: usize = 4;
+
+/// Walls of a square grid; cells are numbered row by row.
+pub struct Ground {
+    /// Rows and columns.
+    pub size: usize,
+    /// 1 where a wall is.
+    pub walls: Vec<u8>,
+}
+
+impl Ground {
+    /// A grid without walls.
+    pub fn new(size: usize) -> Self {
+        Self { size, walls: vec![0; size * size] }
+    }
+
+    /// The cell to the north, south, west or east, unless it is a wall or off the grid.
+    pub fn neighbour(&self, cell: usize, direction: usize) -> Option<usize> {
+        let column = cell % self.size;
+        let next = match direction {
+            0 => cell.checked_sub(self.size)?,
+            1 => cell + self.size,
+            2 if column > 0 => cell - 1,
+            3 if column + 1 < self.size => cell + 1,
+            _ => return None,
+        };
+        (self.walls.get(next) == Some(&0)).then_some(next)
+    }
+
+    /// Draws new walls beside the players' cells, then opens what would part the players from each other.
+    pub fn build(&mut self, density: f32, players: &[usize], draws: Stream, first_draw: u32) {
+        for (cell, wall) in self.walls.iter_mut().enumerate() {
+            *wall = u8::from(density > 0.0 && draws.uniform(first_draw + cell as u32) < density);
+        }
+        for player in players {
+            self.walls[*player] = 0;
+        }
+        let mut reached = self.reach(players[0]);
+        for player in &players[1..] {
+            if reached[player / self.size] >> (player % self.size) & 1 == 0 {
+                self.carve(*player, players[0]);
+                reached = self.reach(players[0]);
+            }
+        }
+    }
+
+    /// All cells that can be walked to, one word per row, one bit per column.
+    pub fn reach(&self, from: usize) -> [u16; MOST_SIZE] {
+        let mut free = [0_u16; MOST_SIZE];
+        for (row, walls) in free.iter_mut().zip(self.walls.chunks_exact(self.size)) {
+            *row = walls.iter().enumerate().map(|(column, wall)| u16::from(*wall == 0) << column).sum();
+        }
+        let mut reached = [0; MOST_SIZE];
+        reached[from / self.size] = 1 << (from % self.size);
+        loop {
+            let before = reached;
+            for row in 0..self.size {
+                let above = if row > 0 { reached[row - 1] } else { 0 };
+                let below = if row + 1 < self.size { reached[row + 1] } else { 0 };
+                let here = reached[row];
+                reached[row] = (here | here << 1 | here >> 1 | above | below) & free[row];
+            }
+            if reached == before {
+                return reached;
+            }
+        }
+    }
+
+    /// Opens the way along the first cell's column and then the second's row.
+    fn carve(&mut self, from: usize, to: usize) {
+        let (row, column) = (from / self.size, from % self.size);
+        let (to_row, to_column) = (to / self.size, to % self.size);
+        for between in row.min(to_row)..=row.max(to_row) {
+            self.walls[between * self.size + column] = 0;
+        }
+        for between in column.min(to_column)..=column.max(to_column) {
+            self.walls[to_row * self.size + between] = 0;
+        }
+    }
+}

@@ -1,0 +1,292 @@
+//! `tictactoe`: three in a row against a random or a perfect opponent, or between two seats that both learn.
+//!
+//! Marks are 1 for whoever moved first and 2 for the other; a coin decides at each reset who that is. A board's id
+//! reads its nine cells, row by row, as digits to the base 3.
+
+use std::sync::{Arc, OnceLock};
+
+use hotloop_core::each::Each;
+use hotloop_core::env::{Actions, Env, EnvType, Frame, Outcome, Rng, Spec, Status, max_steps};
+use hotloop_core::fields::Fields;
+use hotloop_core::options::{OptionSpec, Options};
+use hotloop_core::rng::Stream;
+use hotloop_core::space::{Action, Observation};
+
+const CELLS: usize = 9;
+const IDS: usize = 19_683;
+const FULL: u16 = (1 << CELLS) - 1;
+const LINES: [u16; 8] = [0o007, 0o070, 0o700, 0o111, 0o222, 0o444, 0o421, 0o124];
+/// What a stone with mark 1 in each cell adds to the id.
+const WEIGHTS: [u16; CELLS] = [6561, 2187, 729, 243, 81, 27, 9, 3, 1];
+
+/// What `hotloop envs` lists.
+pub fn env_type() -> EnvType {
+    EnvType {
+        name: "tictactoe",
+        gymnasium_id: "TicTacToe-v0",
+        about: "Three in a row, against a random or perfect opponent or in self-play.",
+        options: Arc::new([
+            OptionSpec::choice(
+                "opponent",
+                &["random", "perfect", "self"],
+                "who plays the other side; self gives each side a seat",
+            )
+            .fixed(),
+            OptionSpec::choice(
+                "observation",
+                &["id", "board"],
+                "the board's number, or own and other stones as 18 zeros and ones",
+            )
+            .fixed(),
+            max_steps(0),
+        ]),
+        spec,
+        build: |options, count| {
+            let spec = spec(options).expect("the options were accepted");
+            Box::new(Each::<TicTacToe>::new(&spec, options, count))
+        },
+    }
+}
+
+// Every env has the same signature here; this one takes all options.
+#[allow(clippy::unnecessary_wraps)]
+fn spec(options: &Options) -> Result<Spec, String> {
+    let by_id = options.text("observation") == "id";
+    Ok(Spec {
+        seats: if options.text("opponent") == "self" { 2 } else { 1 },
+        observation: if by_id { Observation::Discrete { n: IDS } } else { Observation::uniform(2 * CELLS, 0.0, 1.0) },
+        action: Action::Discrete { n: CELLS },
+        masked: true,
+        terms: vec!["result"],
+        metrics: vec!["success"],
+        infos: vec![],
+        step_nanoseconds: 25,
+        state_version: 1,
+    })
+}
+
+/// Both sides' stones, a bit per cell.
+#[derive(Clone, Copy, Default, PartialEq, Debug)]
+struct Stones([u16; 2]);
+
+impl Stones {
+    /// The stones of a board of cells, or why it cannot come up in a game.
+    fn of(board: &[u8; CELLS]) -> Result<Self, String> {
+        let mut stones = Self::default();
+        for (cell, mark) in board.iter().enumerate() {
+            match mark {
+                0 => {}
+                1 | 2 => stones.0[usize::from(*mark) - 1] |= 1 << cell,
+                _ => return Err(format!("board has the mark {mark}: expected 0, 1 or 2")),
+            }
+        }
+        let [first, second] = stones.0.map(u16::count_ones);
+        if first != second && first != second + 1 {
+            return Err(format!(
+                "board has {first} stones of mark 1 and {second} of mark 2: 1 moves first, then in turn"
+            ));
+        }
+        // Whoever has a line must have moved last.
+        if stones.won(stones.mover()) {
+            return Err("board has a line of the side that moves next: the game ended before its last move".into());
+        }
+        Ok(stones)
+    }
+
+    /// The side that moves next, 0 or 1.
+    fn mover(self) -> usize {
+        usize::from(self.0[0].count_ones() > self.0[1].count_ones())
+    }
+
+    fn empty(self) -> u16 {
+        FULL & !(self.0[0] | self.0[1])
+    }
+
+    fn won(self, side: usize) -> bool {
+        LINES.iter().any(|line| self.0[side] & line == *line)
+    }
+
+    fn over(self) -> bool {
+        self.empty() == 0 || self.won(0) || self.won(1)
+    }
+
+    fn with(mut self, side: usize, cell: usize) -> Self {
+        self.0[side] |= 1 << cell;
+        self
+    }
+
+    fn id(self) -> usize {
+        let digit = |cell: usize| (self.0[0] >> cell & 1) + 2 * (self.0[1] >> cell & 1);
+        (0..CELLS).map(|cell| usize::from(WEIGHTS[cell] * digit(cell))).sum()
+    }
+}
+
+fn cells(mut bits: u16) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let cell = bits.trailing_zeros() as usize;
+        bits &= bits.wrapping_sub(1);
+        (cell < CELLS).then_some(cell)
+    })
+}
+
+/// The moves of every position that keep the best result both sides can force, a bit per cell, by id.
+fn best_moves() -> &'static [u16] {
+    static MOVES: OnceLock<Vec<u16>> = OnceLock::new();
+    MOVES.get_or_init(|| {
+        let mut moves = vec![0; IDS];
+        // What the side that moves next can force. A stone only raises the id, so later positions are known first.
+        let mut values = vec![0_i8; IDS];
+        for id in (0..IDS).rev() {
+            let board = WEIGHTS.map(|weight| (id / usize::from(weight) % 3) as u8);
+            let Ok(stones) = Stones::of(&board) else { continue };
+            let side = stones.mover();
+            if stones.won(1 - side) {
+                values[id] = -1;
+            } else if !stones.over() {
+                let value = |cell: usize| -values[stones.with(side, cell).id()];
+                let best = cells(stones.empty()).map(value).max().unwrap_or(0);
+                moves[id] = cells(stones.empty()).filter(|cell| value(*cell) == best).map(|cell| 1 << cell).sum();
+                values[id] = best;
+            }
+        }
+        moves
+    })
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Opponent {
+    Random,
+    Perfect(&'static [u16]),
+    Seat,
+}
+
+/// One game.
+pub struct TicTacToe {
+    board: [u8; CELLS],
+    /// The mark of seat 0.
+    mark: u8,
+    stones: Stones,
+    id: u16,
+    opponent: Opponent,
+    by_id: bool,
+}
+
+impl TicTacToe {
+    /// Puts a stone; true if it ends the game.
+    fn play(&mut self, side: usize, cell: usize) -> bool {
+        self.board[cell] = side as u8 + 1;
+        self.id += WEIGHTS[cell] * (side as u16 + 1);
+        self.stones = self.stones.with(side, cell);
+        self.stones.empty() == 0 || self.stones.won(side)
+    }
+
+    fn opponent_cell(&self, draws: Stream, draw: u32) -> usize {
+        let choices = match self.opponent {
+            Opponent::Perfect(moves) => moves[usize::from(self.id)],
+            _ => self.stones.empty(),
+        };
+        let nth = draws.below(draw, choices.count_ones());
+        let rest = (0..nth).fold(choices, |bits, _| bits & (bits - 1));
+        rest.trailing_zeros() as usize
+    }
+
+    /// The side a seat plays.
+    fn side(&self, seat: usize) -> usize {
+        (usize::from(self.mark) - 1) ^ seat
+    }
+
+    fn finish(&self, outcome: &mut Outcome<'_>) -> Status {
+        for seat in 0..outcome.terminated.len() {
+            let (won, lost) = (self.stones.won(self.side(seat)), self.stones.won(1 - self.side(seat)));
+            outcome.terms[seat] = f32::from(won) - f32::from(lost);
+            outcome.metrics[seat] = f32::from(won);
+            outcome.terminated[seat] = true;
+        }
+        Status::Over
+    }
+}
+
+impl Env for TicTacToe {
+    fn new(options: &Options) -> Self {
+        let opponent = match options.text("opponent") {
+            "random" => Opponent::Random,
+            "perfect" => Opponent::Perfect(best_moves()),
+            _ => Opponent::Seat,
+        };
+        let by_id = options.text("observation") == "id";
+        Self { board: [0; CELLS], mark: 1, stones: Stones::default(), id: 0, opponent, by_id }
+    }
+
+    fn reset(&mut self, rng: &Rng) {
+        let draws = rng.draws();
+        self.board = [0; CELLS];
+        self.stones = Stones::default();
+        self.id = 0;
+        self.mark = 1 + draws.below(0, 2) as u8;
+        if self.mark == 2 && self.opponent != Opponent::Seat {
+            let cell = self.opponent_cell(draws, 1);
+            self.play(0, cell);
+        }
+    }
+
+    fn step(&mut self, actions: &Actions<'_>, rng: &Rng, outcome: &mut Outcome<'_>) -> Status {
+        if self.stones.over() {
+            outcome.terminated.fill(true);
+            return Status::Over;
+        }
+        let side = self.stones.mover();
+        let cell = actions.choice(side ^ self.side(0));
+        // The runner refuses taken cells. After a state was set from outside its masks can be old: then nothing happens.
+        if self.stones.empty() >> cell & 1 == 0 {
+            return Status::Running;
+        }
+        if self.play(side, cell) {
+            return self.finish(outcome);
+        }
+        if self.opponent != Opponent::Seat {
+            let reply = self.opponent_cell(rng.draws(), 0);
+            if self.play(1 - side, reply) {
+                return self.finish(outcome);
+            }
+        }
+        Status::Running
+    }
+
+    fn observe(&self, frame: &mut Frame<'_>) {
+        let decides = if self.stones.over() { None } else { Some(self.stones.mover() ^ self.side(0)) };
+        for seat in 0..frame.valid.len() {
+            if self.by_id {
+                frame.set_state(seat, usize::from(self.id));
+            } else {
+                let (own, other) = (self.stones.0[self.side(seat)], self.stones.0[1 - self.side(seat)]);
+                for (cell, x) in frame.f32s(seat).iter_mut().enumerate() {
+                    *x = f32::from(if cell < CELLS { own >> cell } else { other >> (cell - CELLS) } & 1);
+                }
+            }
+            frame.valid[seat] = decides == Some(seat);
+            // A seat that does not decide keeps a mask of all choices: nobody meets a row with none.
+            if frame.valid[seat] {
+                let empty = self.stones.empty();
+                frame.mask(seat).iter_mut().enumerate().for_each(|(cell, legal)| *legal = empty >> cell & 1 == 1);
+            }
+        }
+    }
+
+    fn fields(&mut self, fields: &mut dyn Fields) {
+        fields.u8s("board", &mut self.board);
+        fields.u8("mark", &mut self.mark);
+    }
+
+    fn check(&mut self) -> Result<(), String> {
+        let stones = Stones::of(&self.board)?;
+        if !(1..=2).contains(&self.mark) {
+            return Err(format!("mark is {}: expected 1 or 2", self.mark));
+        }
+        if self.opponent != Opponent::Seat && !stones.over() && stones.mover() + 1 != usize::from(self.mark) {
+            return Err(format!("board has a move of mark {} next, which the opponent plays", stones.mover() + 1));
+        }
+        self.stones = stones;
+        self.id = stones.id() as u16;
+        Ok(())
+    }
+}

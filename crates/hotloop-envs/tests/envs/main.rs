@@ -1,0 +1,10 @@
+//! The rules of the native envs, played through a real pool.
+
+mod cliff_walking;
+mod frozen_lake;
+mod play;
+mod recall;
+mod table;
+mod tag;
+mod taxi;
+mod tictactoe;
