@@ -20,3 +20,4 @@ pub mod rng;
 pub mod simd;
 pub mod snapshot;
 pub mod space;
+pub mod team;

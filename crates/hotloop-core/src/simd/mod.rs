@@ -45,6 +45,20 @@ pub trait Simd: Copy + Send + Sync + 'static {
     /// `LANES` values must be readable at `from`; any alignment will do.
     unsafe fn load_u32(self, from: *const u32) -> Self::I;
 
+    /// Copies a square of [`BLOCK`] x [`BLOCK`] numbers, rows becoming columns.
+    ///
+    /// # Safety
+    /// `BLOCK` rows of `BLOCK` numbers must be readable at `from` and writable at `to`, the given strides apart.
+    #[inline(always)]
+    unsafe fn transpose(self, from: *const f32, from_stride: usize, to: *mut f32, to_stride: usize) {
+        for row in 0..BLOCK {
+            for col in 0..BLOCK {
+                // SAFETY: the caller's promise.
+                unsafe { *to.add(col * to_stride + row) = *from.add(row * from_stride + col) };
+            }
+        }
+    }
+
     /// Writes lane `i` of each column to row `i`: columns become rows of `N` numbers.
     ///
     /// # Safety
@@ -150,4 +164,38 @@ pub trait Mask:
     /// # Safety
     /// `LANES` values must be writable at `to`.
     unsafe fn store_bools(self, to: *mut bool);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Turn<'a> {
+        from: &'a [f32],
+        to: &'a mut [f32],
+    }
+
+    impl Kernel for Turn<'_> {
+        type Output = ();
+
+        #[inline(always)]
+        fn run<S: Simd>(self, simd: S) {
+            // SAFETY: the caller gives 16 rows of 20 and of 24.
+            unsafe { simd.transpose(self.from.as_ptr(), 20, self.to.as_mut_ptr(), 24) };
+        }
+    }
+
+    #[test]
+    fn transpose_turns_rows_into_columns_at_every_width() {
+        let from: Vec<f32> = (0..16 * 20).map(|i| i as f32).collect();
+        for isa in Isa::ALL.into_iter().filter(|isa| isa.available()) {
+            let mut to = vec![0.0; 16 * 24];
+            isa.run(Turn { from: &from, to: &mut to });
+            for row in 0..BLOCK {
+                for col in 0..BLOCK {
+                    assert_eq!(to[col * 24 + row], from[row * 20 + col], "{isa} {row} {col}");
+                }
+            }
+        }
+    }
 }

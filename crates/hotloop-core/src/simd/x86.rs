@@ -177,6 +177,46 @@ impl Simd for Avx2 {
     unsafe fn load_u32(self, from: *const u32) -> I8 {
         I8(unsafe { _mm256_loadu_si256(from.cast()) })
     }
+    #[inline(always)]
+    unsafe fn transpose(self, from: *const f32, from_stride: usize, to: *mut f32, to_stride: usize) {
+        // Four squares of eight.
+        unsafe {
+            for (down, across) in [(0, 0), (0, 8), (8, 0), (8, 8)] {
+                transpose_eight(
+                    from.add(down * from_stride + across),
+                    from_stride,
+                    to.add(across * to_stride + down),
+                    to_stride,
+                );
+            }
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn transpose_eight(from: *const f32, from_stride: usize, to: *mut f32, to_stride: usize) {
+    // SAFETY: the caller's promise: eight rows of eight on both sides.
+    unsafe {
+        let mut a = [_mm256_setzero_ps(); 8];
+        for (row, x) in a.iter_mut().enumerate() {
+            *x = _mm256_loadu_ps(from.add(row * from_stride));
+        }
+        let mut b = [_mm256_setzero_ps(); 8];
+        for i in 0..4 {
+            b[2 * i] = _mm256_unpacklo_ps(a[2 * i], a[2 * i + 1]);
+            b[2 * i + 1] = _mm256_unpackhi_ps(a[2 * i], a[2 * i + 1]);
+        }
+        for i in 0..2 {
+            a[4 * i] = _mm256_shuffle_ps::<0b01_00_01_00>(b[4 * i], b[4 * i + 2]);
+            a[4 * i + 1] = _mm256_shuffle_ps::<0b11_10_11_10>(b[4 * i], b[4 * i + 2]);
+            a[4 * i + 2] = _mm256_shuffle_ps::<0b01_00_01_00>(b[4 * i + 1], b[4 * i + 3]);
+            a[4 * i + 3] = _mm256_shuffle_ps::<0b11_10_11_10>(b[4 * i + 1], b[4 * i + 3]);
+        }
+        for i in 0..4 {
+            _mm256_storeu_ps(to.add(i * to_stride), _mm256_permute2f128_ps::<0x20>(a[i], a[4 + i]));
+            _mm256_storeu_ps(to.add((4 + i) * to_stride), _mm256_permute2f128_ps::<0x31>(a[i], a[4 + i]));
+        }
+    }
 }
 
 impl Simd for Avx512 {
@@ -212,6 +252,38 @@ impl Simd for Avx512 {
     #[inline(always)]
     unsafe fn load_u32(self, from: *const u32) -> I16 {
         I16(unsafe { _mm512_loadu_si512(from.cast()) })
+    }
+    #[inline(always)]
+    unsafe fn transpose(self, from: *const f32, from_stride: usize, to: *mut f32, to_stride: usize) {
+        // Pairs of rows, pairs of pairs, and twice quarters of vectors: sixteen rows become sixteen columns.
+        unsafe {
+            let mut a = [_mm512_setzero_ps(); 16];
+            for (row, x) in a.iter_mut().enumerate() {
+                *x = _mm512_loadu_ps(from.add(row * from_stride));
+            }
+            let mut b = [_mm512_setzero_pd(); 16];
+            for i in 0..8 {
+                b[2 * i] = _mm512_castps_pd(_mm512_unpacklo_ps(a[2 * i], a[2 * i + 1]));
+                b[2 * i + 1] = _mm512_castps_pd(_mm512_unpackhi_ps(a[2 * i], a[2 * i + 1]));
+            }
+            for i in 0..4 {
+                a[4 * i] = _mm512_castpd_ps(_mm512_unpacklo_pd(b[4 * i], b[4 * i + 2]));
+                a[4 * i + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(b[4 * i], b[4 * i + 2]));
+                a[4 * i + 2] = _mm512_castpd_ps(_mm512_unpacklo_pd(b[4 * i + 1], b[4 * i + 3]));
+                a[4 * i + 3] = _mm512_castpd_ps(_mm512_unpackhi_pd(b[4 * i + 1], b[4 * i + 3]));
+            }
+            for i in 0..4 {
+                let low01 = _mm512_shuffle_f32x4::<0b10_00_10_00>(a[i], a[4 + i]);
+                let low23 = _mm512_shuffle_f32x4::<0b10_00_10_00>(a[8 + i], a[12 + i]);
+                let high01 = _mm512_shuffle_f32x4::<0b11_01_11_01>(a[i], a[4 + i]);
+                let high23 = _mm512_shuffle_f32x4::<0b11_01_11_01>(a[8 + i], a[12 + i]);
+                let column = |k: usize| to.add((4 * k + i) * to_stride);
+                _mm512_storeu_ps(column(0), _mm512_shuffle_f32x4::<0b10_00_10_00>(low01, low23));
+                _mm512_storeu_ps(column(2), _mm512_shuffle_f32x4::<0b11_01_11_01>(low01, low23));
+                _mm512_storeu_ps(column(1), _mm512_shuffle_f32x4::<0b10_00_10_00>(high01, high23));
+                _mm512_storeu_ps(column(3), _mm512_shuffle_f32x4::<0b11_01_11_01>(high01, high23));
+            }
+        }
     }
 }
 
