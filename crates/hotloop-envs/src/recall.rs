@@ -45,7 +45,7 @@ fn spec(options: &Options) -> Result<Spec, String> {
         terms: vec!["answer"],
         metrics: vec!["success"],
         infos: vec![],
-        step_nanoseconds: 15,
+        step_nanoseconds: 30 + (cues * symbols) as u32 / 3,
         state_version: 1,
     })
 }

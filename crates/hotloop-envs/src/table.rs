@@ -177,7 +177,7 @@ pub fn spec(states: usize, actions: usize, masked: bool) -> Spec {
         terms: vec!["reward"],
         metrics: vec!["success"],
         infos: vec![("prob", 1)],
-        step_nanoseconds: 15,
+        step_nanoseconds: 40,
         state_version: 1,
     }
 }

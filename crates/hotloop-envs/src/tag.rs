@@ -75,7 +75,7 @@ fn spec(options: &Options) -> Result<Spec, String> {
         terms: vec!["catch", "caught", "survive"],
         metrics: vec!["success"],
         infos: vec![],
-        step_nanoseconds: 40 * seats as u32,
+        step_nanoseconds: 70 * seats as u32,
         state_version: 1,
     })
 }
@@ -128,39 +128,30 @@ impl Tag {
         })
     }
 
+    /// What a seat in play sees.
     fn write_vector(&self, seat: usize, seen: &mut [f32]) {
-        seen.fill(0.0);
-        if !self.plays(seat) {
-            return;
-        }
-        let size = self.ground.size;
-        let place = |seat: usize| ((self.cell(seat) / size) as f32, (self.cell(seat) % size) as f32);
-        let (row, column) = place(seat);
-        let far = (size - 1) as f32;
+        let far = (self.ground.size - 1) as f32;
+        let [row, column] = self.ground.place(self.cell(seat));
         let (own, rest) = seen.split_at_mut(OWN);
         own[0] = 2.0 * row / far - 1.0;
         own[1] = 2.0 * column / far - 1.0;
         own[2] = self.team(seat);
         for (direction, blocked) in own[3..].iter_mut().enumerate() {
-            *blocked = f32::from(self.ground.neighbour(self.cell(seat), direction).is_none());
+            *blocked = f32::from(!self.ground.is_open(self.cell(seat), direction));
         }
         let others = (0..self.seats).filter(|other| *other != seat);
-        for (about, other) in rest.chunks_exact_mut(OTHER).zip(others).filter(|(_, other)| self.plays(*other)) {
-            let (other_row, other_column) = place(other);
-            about[0] = (other_row - row) / far;
-            about[1] = (other_column - column) / far;
-            about[2] = self.team(other);
-            about[3] = 1.0;
+        for (about, other) in rest.chunks_exact_mut(OTHER).zip(others) {
+            let [other_row, other_column] = self.ground.place(self.cell(other));
+            let values = [(other_row - row) / far, (other_column - column) / far, self.team(other), 1.0];
+            about.copy_from_slice(if self.plays(other) { &values } else { &[0.0; OTHER] });
         }
     }
 
+    /// What a seat in play sees.
     fn write_grid(&self, seat: usize, seen: &mut [u8]) {
-        seen.fill(0);
-        if !self.plays(seat) {
-            return;
-        }
         let cells = self.ground.walls.len();
         seen[..cells].copy_from_slice(&self.ground.walls);
+        seen[cells..].fill(0);
         seen[cells + self.cell(seat)] = 1;
         for other in (0..self.players).filter(|other| self.plays(*other)) {
             let plane = if other < self.taggers { 2 } else { 3 };
@@ -207,8 +198,7 @@ impl Env for Tag {
         let before = self.cells;
         for seat in (0..self.players).filter(|seat| self.in_play[*seat] != 0) {
             if let Some(direction) = actions.choice(seat).checked_sub(1) {
-                let next = self.ground.neighbour(self.cell(seat), direction);
-                self.cells[seat] = next.map_or(before[seat], |cell| cell as i32);
+                self.cells[seat] = self.ground.go(self.cell(seat), direction) as i32;
             }
         }
         let (mut catches, mut left) = (0.0, 0);
@@ -237,16 +227,17 @@ impl Env for Tag {
 
     fn observe(&self, frame: &mut Frame<'_>) {
         for seat in 0..self.seats {
-            if self.grid {
-                self.write_grid(seat, frame.bytes(seat));
-            } else {
-                self.write_vector(seat, frame.f32s(seat));
+            let plays = self.plays(seat);
+            frame.valid[seat] = plays;
+            match (self.grid, plays) {
+                (true, true) => self.write_grid(seat, frame.bytes(seat)),
+                (false, true) => self.write_vector(seat, frame.f32s(seat)),
+                (_, false) => frame.bytes(seat).fill(0),
             }
-            frame.valid[seat] = self.plays(seat);
             // A seat that does not decide keeps a mask of all choices: nobody meets a row with none.
-            if self.plays(seat) {
+            if plays {
                 for (direction, legal) in frame.mask(seat)[1..].iter_mut().enumerate() {
-                    *legal = self.ground.neighbour(self.cell(seat), direction).is_some();
+                    *legal = self.ground.is_open(self.cell(seat), direction);
                 }
             }
         }
@@ -279,6 +270,7 @@ impl Env for Tag {
                 return Err(format!("the runner of seat {seat} is in play although a tagger is at its cell {cell}"));
             }
         }
+        self.ground.survey();
         Ok(())
     }
 }

@@ -15,7 +15,32 @@ use hotloop_core::space::{Action, Observation};
 const CELLS: usize = 9;
 const IDS: usize = 19_683;
 const FULL: u16 = (1 << CELLS) - 1;
-const LINES: [u16; 8] = [0o007, 0o070, 0o700, 0o111, 0o222, 0o444, 0o421, 0o124];
+/// Whether each set of cells, a bit per cell, has three in a row.
+static HAS_LINE: [bool; 1 << CELLS] = {
+    let lines = [0o007, 0o070, 0o700, 0o111, 0o222, 0o444, 0o421, 0o124];
+    let mut table = [false; 1 << CELLS];
+    let mut i = 0;
+    while i < lines.len() << CELLS {
+        let (line, cells) = (lines[i >> CELLS], i % table.len());
+        table[cells] |= cells & line == line;
+        i += 1;
+    }
+    table
+};
+/// The cells of each set, in order.
+static MEMBERS: [[u8; CELLS]; 1 << CELLS] = {
+    let mut table = [[0; CELLS]; 1 << CELLS];
+    let mut i = 0;
+    while i < table.len() * CELLS {
+        let (cells, cell) = (i / CELLS, i % CELLS);
+        if cells >> cell & 1 == 1 {
+            let before = cells & ((1 << cell) - 1);
+            table[cells][before.count_ones() as usize] = cell as u8;
+        }
+        i += 1;
+    }
+    table
+};
 /// What a stone with mark 1 in each cell adds to the id.
 const WEIGHTS: [u16; CELLS] = [6561, 2187, 729, 243, 81, 27, 9, 3, 1];
 
@@ -60,7 +85,7 @@ fn spec(options: &Options) -> Result<Spec, String> {
         terms: vec!["result"],
         metrics: vec!["success"],
         infos: vec![],
-        step_nanoseconds: 25,
+        step_nanoseconds: 80,
         state_version: 1,
     })
 }
@@ -103,7 +128,7 @@ impl Stones {
     }
 
     fn won(self, side: usize) -> bool {
-        LINES.iter().any(|line| self.0[side] & line == *line)
+        HAS_LINE[usize::from(self.0[side] & FULL)]
     }
 
     fn over(self) -> bool {
@@ -121,12 +146,9 @@ impl Stones {
     }
 }
 
-fn cells(mut bits: u16) -> impl Iterator<Item = usize> {
-    std::iter::from_fn(move || {
-        let cell = bits.trailing_zeros() as usize;
-        bits &= bits.wrapping_sub(1);
-        (cell < CELLS).then_some(cell)
-    })
+/// The cells of a set.
+fn cells(set: u16) -> impl Iterator<Item = usize> {
+    MEMBERS[usize::from(set)][..set.count_ones() as usize].iter().map(|cell| usize::from(*cell))
 }
 
 /// The moves of every position that keep the best result both sides can force, a bit per cell, by id.
@@ -186,8 +208,7 @@ impl TicTacToe {
             _ => self.stones.empty(),
         };
         let nth = draws.below(draw, choices.count_ones());
-        let rest = (0..nth).fold(choices, |bits, _| bits & (bits - 1));
-        rest.trailing_zeros() as usize
+        usize::from(MEMBERS[usize::from(choices)][nth as usize])
     }
 
     /// The side a seat plays.
@@ -267,7 +288,7 @@ impl Env for TicTacToe {
             // A seat that does not decide keeps a mask of all choices: nobody meets a row with none.
             if frame.valid[seat] {
                 let empty = self.stones.empty();
-                frame.mask(seat).iter_mut().enumerate().for_each(|(cell, legal)| *legal = empty >> cell & 1 == 1);
+                frame.mask(seat).copy_from_slice(&std::array::from_fn::<_, CELLS, _>(|cell| empty >> cell & 1 == 1));
             }
         }
     }

@@ -12,27 +12,58 @@ pub const DIRECTIONS: usize = 4;
 pub struct Ground {
     /// Rows and columns.
     pub size: usize,
-    /// 1 where a wall is.
+    /// 1 where a wall is; after a change from outside [`Ground::survey`] is due.
     pub walls: Vec<u8>,
+    /// A bit for every direction that one can go from a cell.
+    ways: Vec<u8>,
+    /// Row and column of every cell.
+    places: Vec<[f32; 2]>,
 }
 
 impl Ground {
     /// A grid without walls.
     pub fn new(size: usize) -> Self {
-        Self { size, walls: vec![0; size * size] }
+        let cells = size * size;
+        let places = (0..cells).map(|cell| [(cell / size) as f32, (cell % size) as f32]).collect();
+        let mut ground = Self { size, walls: vec![0; cells], ways: vec![0; cells], places };
+        ground.survey();
+        ground
     }
 
-    /// The cell to the north, south, west or east, unless it is a wall or off the grid.
-    pub fn neighbour(&self, cell: usize, direction: usize) -> Option<usize> {
-        let column = cell % self.size;
-        let next = match direction {
-            0 => cell.checked_sub(self.size)?,
+    /// Finds out anew where one can go.
+    pub fn survey(&mut self) {
+        let size = self.size;
+        for row in 0..size {
+            for column in 0..size {
+                let cell = row * size + column;
+                let open = |inside: bool, next: usize| u8::from(inside && self.walls[next] == 0);
+                self.ways[cell] = open(row > 0, cell.wrapping_sub(size))
+                    | open(row + 1 < size, cell + size) << 1
+                    | open(column > 0, cell.wrapping_sub(1)) << 2
+                    | open(column + 1 < size, cell + 1) << 3;
+            }
+        }
+    }
+
+    /// The row and column of a cell.
+    pub fn place(&self, cell: usize) -> [f32; 2] {
+        self.places[cell]
+    }
+
+    /// Whether one can go north, south, west or east from a cell.
+    pub fn is_open(&self, cell: usize, direction: usize) -> bool {
+        self.ways[cell] >> direction & 1 == 1
+    }
+
+    /// The cell one gets to by going there; the same one if it is not open.
+    pub fn go(&self, cell: usize, direction: usize) -> usize {
+        match direction {
+            _ if !self.is_open(cell, direction) => cell,
+            0 => cell - self.size,
             1 => cell + self.size,
-            2 if column > 0 => cell - 1,
-            3 if column + 1 < self.size => cell + 1,
-            _ => return None,
-        };
-        (self.walls.get(next) == Some(&0)).then_some(next)
+            2 => cell - 1,
+            _ => cell + 1,
+        }
     }
 
     /// Draws new walls beside the players' cells, then opens what would part the players from each other.
@@ -50,10 +81,11 @@ impl Ground {
                 reached = self.reach(players[0]);
             }
         }
+        self.survey();
     }
 
     /// All cells that can be walked to, one word per row, one bit per column.
-    pub fn reach(&self, from: usize) -> [u16; MOST_SIZE] {
+    fn reach(&self, from: usize) -> [u16; MOST_SIZE] {
         let mut free = [0_u16; MOST_SIZE];
         for (row, walls) in free.iter_mut().zip(self.walls.chunks_exact(self.size)) {
             *row = walls.iter().enumerate().map(|(column, wall)| u16::from(*wall == 0) << column).sum();

@@ -4,6 +4,7 @@ mod cliff_walking;
 mod frozen_lake;
 mod play;
 mod recall;
+mod state;
 mod table;
 mod tag;
 mod taxi;

@@ -136,6 +136,14 @@ impl Play {
         }
     }
 
+    /// Goes back to a snapshot and looks at the envs.
+    pub fn restore(&mut self, snapshot: &[u8]) {
+        self.pool.restore(snapshot).expect("a snapshot of this pool");
+        let frames = self.frames();
+        // SAFETY: every array has room for all rows.
+        unsafe { self.pool.observe(frames) }.expect("a look");
+    }
+
     /// Sets fields of all envs and looks at them, or says why that state is impossible.
     pub fn try_set(&mut self, values: &[(&str, &[i32])]) -> Result<()> {
         let bytes = |field: &FieldSpec, values: &[i32]| match field.kind {
@@ -173,6 +181,11 @@ impl Play {
         &unsafe { self.obs.align_to::<u8>() }.1[row * len..(row + 1) * len]
     }
 
+    /// Everything that rows see.
+    pub fn all_seen(&self) -> &[u64] {
+        &self.obs
+    }
+
     /// What a row sees, as numbers.
     pub fn seen(&self, row: usize) -> Vec<f32> {
         match self.pool.spec().observation {
@@ -186,6 +199,22 @@ impl Play {
     /// The state a row sees.
     pub fn state(&self, row: usize) -> usize {
         i64::from_ne_bytes(self.row(row).try_into().expect("eight bytes")) as usize
+    }
+
+    /// Some legal action for every row, another at every step.
+    pub fn any_actions(&self, step: usize) -> Vec<i32> {
+        let choices = self.pool.spec().action.choices();
+        let mut actions = Vec::new();
+        for row in 0..self.valid.len() {
+            let pick = |options: usize, i: usize| (row * 7919 + step * 104_729 + i * 31) / 13 % options;
+            if self.mask.is_empty() {
+                actions.extend(choices.iter().enumerate().map(|(i, n)| pick(*n, i) as i32));
+            } else {
+                let legal = self.legal(row);
+                actions.push(legal[pick(legal.len(), 0)] as i32);
+            }
+        }
+        actions
     }
 
     /// What a row may choose.

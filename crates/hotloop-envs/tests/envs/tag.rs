@@ -2,6 +2,8 @@ use hotloop_core::episodes::{Episode, Totals};
 use hotloop_core::group::Autoreset;
 use hotloop_core::options::Value;
 use hotloop_core::space::Observation;
+use proptest::collection::vec;
+use proptest::prelude::*;
 
 use crate::play::{Play, refusal, text};
 
@@ -129,18 +131,10 @@ fn seats_without_a_player_never_play() {
                 assert_eq!(play.reward[row], 0.0);
             }
         }
-        play.step(&random_actions(&play, step));
+        let actions = play.any_actions(step);
+        play.step(&actions);
     }
     assert!(episodes(&play).iter().all(|episode| episode.row % 6 < 3));
-}
-
-/// Some legal action for every row.
-fn random_actions(play: &Play, step: usize) -> Vec<i32> {
-    let choose = |row: usize| {
-        let legal = play.legal(row);
-        legal[(row * 7919 + step * 104_729) / 13 % legal.len()] as i32
-    };
-    (0..play.valid.len()).map(choose).collect()
 }
 
 #[test]
@@ -198,7 +192,8 @@ fn observations_stay_in_bounds_and_masks_keep_everyone_on_free_cells() {
         }
         let (cells, walls) = (play.get("cell"), play.get("walls"));
         assert!((0..cells.len()).all(|row| walls[row / 8 * 36 + cells[row] as usize] == 0));
-        play.step(&random_actions(&play, step));
+        let actions = play.any_actions(step);
+        play.step(&actions);
     }
 }
 
@@ -262,7 +257,8 @@ fn the_same_key_gives_the_same_games() {
         play.seed(seed);
         let mut log = Vec::new();
         for step in 0..200 {
-            play.step(&random_actions(&play, step));
+            let actions = play.any_actions(step);
+            play.step(&actions);
             log.push((play.get("cell"), play.get("walls"), play.reward.clone()));
         }
         log
@@ -302,4 +298,32 @@ fn impossible_states_are_refused() {
     play.set(&[("in_play", &[1, 0, 0, 0])]);
     play.step(&[STAY; 4]);
     assert!(play.terminated[0], "without runners the game is over");
+}
+
+proptest! {
+    #[test]
+    fn states_are_accepted_if_nobody_is_caught_yet_and_can_be_played_on(
+        cells in vec(0..25, 5),
+        runs in vec(0..2, 5),
+        mut walls in vec(0..2, 25),
+        players in 2_i64..=5,
+        steps in 1_usize..20,
+    ) {
+        let mut play = Play::new("tag", &[int("seats", 5), int("players", players), int("size", 5)], 1);
+        let (taggers, players) = (players as usize / 2, players as usize);
+        let in_play: Vec<i32> =
+            (0..5).map(|seat| if seat < taggers { 1 } else { runs[seat] * i32::from(seat < players) }).collect();
+        for cell in &cells {
+            walls[*cell as usize] = 0;
+        }
+        let accepted = play.try_set(&[("cell", &cells), ("in_play", &in_play), ("walls", &walls)]).is_ok();
+        let met = (taggers..players).any(|runner| in_play[runner] == 1 && cells[..taggers].contains(&cells[runner]));
+        prop_assert_eq!(accepted, !met);
+        for step in 0..steps {
+            let actions = play.any_actions(step);
+            play.step(&actions);
+            let (cells, in_play, walls) = (play.get("cell"), play.get("in_play"), play.get("walls"));
+            prop_assert!((0..5).all(|seat| in_play[seat] == 0 || walls[cells[seat] as usize] == 0));
+        }
+    }
 }
