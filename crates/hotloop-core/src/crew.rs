@@ -149,7 +149,16 @@ impl Crew {
 
     /// Queues tasks.
     pub fn submit(&self, tasks: impl ExactSizeIterator<Item = usize>) {
-        let count = tasks.len();
+        self.queue(tasks, 0);
+    }
+
+    /// Queues tasks before a wait for all of them: the caller does one itself, so one thread less is woken.
+    pub fn submit_and_help(&self, tasks: impl ExactSizeIterator<Item = usize>) {
+        self.queue(tasks, 1);
+    }
+
+    fn queue(&self, tasks: impl ExactSizeIterator<Item = usize>, kept: usize) {
+        let count = tasks.len() - kept;
         let mut queue = lock(&self.shared.queue);
         queue.tasks.extend(tasks);
         self.shared.queued.store(queue.tasks.len(), Ordering::Release);

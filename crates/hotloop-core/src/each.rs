@@ -60,6 +60,8 @@ impl<E: Env> Each<E> {
         self.envs[env].observe(&mut frame);
         for row in rows {
             ledger.played[row] |= ledger.valid[row];
+            // Who decides has not ended, whatever was true before a state was set from outside.
+            ledger.ended[row] &= !ledger.valid[row];
         }
     }
 
@@ -145,6 +147,7 @@ impl<E: Env> Each<E> {
                     finals.slots.push(frames.slot);
                     finals.rows.push(row as u32);
                     finals.obs.extend_from_slice(&frames.obs[row * self.row_bytes..(row + 1) * self.row_bytes]);
+                    finals.mask.extend_from_slice(&ledger.mask[row * self.mask_len..(row + 1) * self.mask_len]);
                     for (index, len) in &rules.infos {
                         let start = finals.infos.len();
                         finals.infos.resize(start + len, 0.0);

@@ -51,6 +51,8 @@ pub struct Finals {
     pub obs: Vec<u8>,
     /// The info arrays that were asked for, row by row.
     pub infos: Vec<f32>,
+    /// Action masks, one after the other, where the env has them.
+    pub mask: Vec<bool>,
 }
 
 impl Finals {
@@ -60,6 +62,7 @@ impl Finals {
         self.rows.clear();
         self.obs.clear();
         self.infos.clear();
+        self.mask.clear();
     }
 }
 

@@ -88,11 +88,7 @@ impl Pool {
             let slot = &mut *lock(&self.slots[group]);
             let whole = self.rules.isa.run(Clip { from: part, to: &mut slot.floats, low, high });
             if !whole {
-                let bad = part.iter().position(|x| !x.to_f32().is_finite()).unwrap_or_default();
-                let (row, value): (usize, f64) = (bad / low.len(), part[bad].into());
-                if decides(&slot.ledger, row) {
-                    return input(format!("the action of row {} is {value}: expected a finite number", rows.start + row));
-                }
+                clip_each(slot, part, low, high, rows.start)?;
             }
         }
         Ok(())
@@ -159,6 +155,21 @@ fn clip(x: f32, low: f32, high: f32, sum: &mut f32) -> f32 {
     if x > high { high } else { x }
 }
 
+/// Clips one by one: rows that do not decide may hold anything, the others numbers that are finite, however large.
+fn clip_each<T: Amount>(slot: &mut Slot, actions: &[T], low: &[f32], high: &[f32], first: usize) -> Result<()> {
+    for (i, value) in actions.iter().enumerate() {
+        let (row, entry) = (i / low.len(), i % low.len());
+        let value: f64 = (*value).into();
+        let deciding = decides(&slot.ledger, row);
+        if deciding && !value.is_finite() {
+            return input(format!("the action of row {} is {value}: expected a finite number", first + row));
+        }
+        let value = if deciding { value } else { 0.0 };
+        slot.floats[i] = value.clamp(low[entry].into(), high[entry].into()) as f32;
+    }
+    Ok(())
+}
+
 fn decides(ledger: &Ledger, row: usize) -> bool {
     ledger.over[row / ledger.seats] == 0 && ledger.valid[row]
 }
@@ -174,11 +185,7 @@ fn check_each<T: Choice>(slot: &mut Slot, actions: &[T], choices: &[usize], firs
             let value: i64 = (*value).into();
             let which = if width > 1 { format!("entry {i} of ") } else { String::new() };
             if deciding && !(0..*n as i64).contains(&value) {
-                return input(format!(
-                    "{which}the action of row {} is {value}: expected 0 to {}",
-                    first + row,
-                    n - 1
-                ));
+                return input(format!("{which}the action of row {} is {value}: expected 0 to {}", first + row, n - 1));
             }
             if deciding && masked && !slot.ledger.mask[offset + value as usize] {
                 return input(format!("{which}the action of row {} is {value}, which its mask forbids", first + row));

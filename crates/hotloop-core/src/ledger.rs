@@ -169,8 +169,7 @@ impl Ledger {
     /// Counts a finished episode of one row.
     pub fn log(&mut self, env: usize, seat: usize, length: u32, metrics: &[f32]) {
         let row = env * self.seats + seat;
-        let finished =
-            Finished { row, tick: self.tick, episode: self.episode[env], length, total: self.returns[row] };
+        let finished = Finished { row, tick: self.tick, episode: self.episode[env], length, total: self.returns[row] };
         let (terms, sums) = (self.terms, &self.term_sums[row * self.terms..]);
         self.episodes.log(&finished, |i| if i < terms { sums[i] } else { metrics[i - terms] });
     }
@@ -242,6 +241,8 @@ impl Ledger {
             let flags = reader.u8()?;
             self.played[row] = flags & 1 != 0;
             self.ended[row] = flags & 2 != 0;
+            // Groups that know better say so when they look at the env next.
+            self.valid[row] = true;
             self.policy[row] = reader.u32()? as i32;
             self.pending_policy[row] = reader.u32()? as i32;
         }

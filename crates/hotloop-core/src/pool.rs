@@ -26,7 +26,8 @@ const GROUPS_PER_THREAD: usize = 2;
 pub struct Setup {
     /// How many envs.
     pub num_envs: usize,
-    /// How many threads step them, the waiting caller among them; the usable cores if not said.
+    /// How many threads step them, the waiting caller among them; the usable cores, but no more than there are groups,
+    /// if not said.
     pub num_threads: Option<usize>,
     /// Into how many groups the envs are cut; as many as pay if not said.
     pub num_groups: Option<usize>,
@@ -116,16 +117,17 @@ impl Pool {
         if envs == 0 || envs > u32::MAX as usize / spec.seats {
             return input(format!("num_envs is {envs}: expected 1 to {}", u32::MAX as usize / spec.seats));
         }
-        let threads = setup.num_threads.unwrap_or_else(cpu::usable_cores);
-        if threads == 0 || threads > 4096 {
-            return input(format!("num_threads is {threads}: expected 1 to 4096"));
+        let most_threads = setup.num_threads.unwrap_or_else(cpu::usable_cores);
+        if most_threads == 0 || most_threads > 4096 {
+            return input(format!("num_threads is {most_threads}: expected 1 to 4096"));
         }
         let worth = (envs as u64 * u64::from(spec.step_nanoseconds)).div_ceil(GROUP_NANOSECONDS) as usize;
-        let paying = if threads == 1 { 1 } else { worth.clamp(1, threads * GROUPS_PER_THREAD).min(envs) };
+        let paying = if most_threads == 1 { 1 } else { worth.clamp(1, most_threads * GROUPS_PER_THREAD).min(envs) };
         let groups = setup.num_groups.unwrap_or(paying);
         if groups == 0 || groups > envs {
             return input(format!("num_groups is {groups}: expected 1 to num_envs ({envs})"));
         }
+        let threads = setup.num_threads.unwrap_or(most_threads.min(groups));
         let infos = setup.infos.iter().map(|name| find_info(&env, &spec, name)).collect::<Result<_>>()?;
         let rules = Arc::new(Rules {
             autoreset: setup.autoreset,
@@ -222,9 +224,12 @@ impl Pool {
         self.started
     }
 
-    pub(crate) fn must_be_here(&self) -> Result<()> {
+    /// Refuses in a forked child, where the threads are not and any lock may be held for ever.
+    pub fn must_be_here(&self) -> Result<()> {
         if self.crew.lost() {
-            return state("this runner was made before the process forked, and its threads stayed there: make a new one");
+            return state(
+                "this runner was made before the process forked, and its threads stayed there: make a new one",
+            );
         }
         Ok(())
     }
@@ -244,17 +249,23 @@ impl Pool {
     /// Restarts the random streams: of every env by its index, or of each from a seed of its own.
     pub fn seed(&mut self, seeds: &Seeds<'_>, attempt: u32) -> Result<()> {
         self.must_be_idle("seeding")?;
-        if let Seeds::Each(seeds) = seeds
-            && seeds.len() != self.envs()
-        {
-            return input(format!("{} seeds for {} envs", seeds.len(), self.envs()));
+        let given = match seeds {
+            Seeds::One(_) => self.envs(),
+            Seeds::Some(_, which) => which.len(),
+            Seeds::Each(seeds) => seeds.len(),
+        };
+        if given != self.envs() {
+            return input(format!("{given} seeds for {} envs", self.envs()));
         }
         for slot in self.slots.iter() {
             let ledger = &mut lock(slot).ledger;
             for env in 0..ledger.envs {
                 let index = ledger.first_env + env;
                 match seeds {
-                    Seeds::One(seed) => ledger.seed(env, *seed, attempt, (self.first_env + index) as u32),
+                    Seeds::Some(_, which) if !which[index] => {}
+                    Seeds::One(seed) | Seeds::Some(seed, _) => {
+                        ledger.seed(env, *seed, attempt, (self.first_env + index) as u32);
+                    }
                     Seeds::Each(seeds) => {
                         if let Some(seed) = seeds[index] {
                             ledger.seed(env, seed, attempt, 0);
@@ -317,7 +328,7 @@ impl Pool {
             slot.finals.clear();
             slot.job = Some(Job { frames, step, slot: 0, keep });
         }
-        self.crew.submit(0..self.slots.len());
+        self.crew.submit_and_help(0..self.slots.len());
     }
 
     fn finish_all(&mut self) -> Result<()> {
@@ -371,11 +382,14 @@ impl Pool {
         Ok(Some(&self.done))
     }
 
-    /// Hands every group's final observations to `visit`, with the group's first row, in row order.
-    pub fn finals(&self, mut visit: impl FnMut(usize, &Finals)) {
-        for (group, slot) in self.slots.iter().enumerate() {
-            visit(self.group_rows(group).start, &lock(slot).finals);
-        }
+    /// The final observations that a group has kept. Waits for it if it is on its way.
+    pub fn finals<T>(&self, group: usize, visit: impl FnOnce(&Finals) -> T) -> T {
+        visit(&lock(&self.slots[group]).finals)
+    }
+
+    /// The bookkeeping of one group. Waits for it if it is on its way.
+    pub fn ledger<T>(&self, group: usize, visit: impl FnOnce(&mut Ledger) -> T) -> T {
+        visit(&mut lock(&self.slots[group]).ledger)
     }
 
     /// The bookkeeping of each group in turn, with its first env.
@@ -433,7 +447,10 @@ impl Pool {
 
     pub(crate) fn accept_options(&self, options: &Options) -> Result<()> {
         if let Some(name) = self.base.fixed_difference(options) {
-            return input(format!("option {name:?} of {} fixes its spaces: make a new runner to change it", self.env.name));
+            return input(format!(
+                "option {name:?} of {} fixes its spaces: make a new runner to change it",
+                self.env.name
+            ));
         }
         match (self.env.spec)(options) {
             Ok(_) => Ok(()),
@@ -469,7 +486,9 @@ impl Pool {
 pub enum Seeds<'a> {
     /// One for all: every env's stream is keyed by it and by the env's index.
     One(u64),
-    /// One for each env that is named; the others go on with the streams they have.
+    /// The same for the envs that are named; the others go on with the streams they have.
+    Some(u64, &'a [bool]),
+    /// One of its own for each env that is named.
     Each(&'a [Option<u64>]),
 }
 
@@ -507,13 +526,7 @@ fn words(panic: &(dyn Any + Send)) -> String {
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "unknown".into())
 }
 
-unsafe fn frames<'a>(
-    spec: &Spec,
-    ledger: &Ledger,
-    rules: &Rules,
-    job: &Job,
-    finals: &'a mut Finals,
-) -> Frames<'a> {
+unsafe fn frames<'a>(spec: &Spec, ledger: &Ledger, rules: &Rules, job: &Job, finals: &'a mut Finals) -> Frames<'a> {
     unsafe fn part<'a, T>(base: *mut T, first: usize, count: usize, width: usize) -> &'a mut [T] {
         if base.is_null() || width == 0 {
             return &mut [];

@@ -182,7 +182,9 @@ fn set_env(
             group.fields(env, &mut Set { name: field.name, bytes });
         }
     }
-    ledger.over[env] = 0;
+    if std::mem::take(&mut ledger.over[env]) != 0 {
+        ledger.ended[env * ledger.seats..(env + 1) * ledger.seats].fill(false);
+    }
     group.check(env)
 }
 
