@@ -45,6 +45,9 @@ fn plain<'a, T: Element>(actions: &'a Bound<'_, PyAny>, shape: &[usize]) -> PyRe
     if array.shape() != shape {
         return Err(PyValueError::new_err(format!("the actions have shape {:?}: expected {shape:?}", array.shape())));
     }
+    if !array.is_c_contiguous() {
+        return Ok(None);
+    }
     // SAFETY: the elements are read before Python code can run again.
     Ok(unsafe { array.as_slice() }.ok())
 }

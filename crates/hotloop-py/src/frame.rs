@@ -56,12 +56,8 @@ impl FrameLayout {
         };
         let mask_len = spec.action.mask_len();
         let info_len: usize = pool.rules().infos.iter().map(|(_, len)| len).sum();
-        let obs = part(
-            observation_type(&spec.observation),
-            views,
-            spec.observation.row_bytes(),
-            spec.observation.shape(),
-        );
+        let obs =
+            part(observation_type(&spec.observation), views, spec.observation.row_bytes(), spec.observation.shape());
         let reward = part(NPY_TYPES::NPY_FLOAT, steps, 4, &[]);
         let terminated = part(NPY_TYPES::NPY_BOOL, steps, 1, &[]);
         let truncated = part(NPY_TYPES::NPY_BOOL, steps, 1, &[]);

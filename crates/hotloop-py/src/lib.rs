@@ -1,11 +1,17 @@
 //! The private Python module `hotloop._core`: thin bindings, no logic of their own.
 
+// Python's arguments are converted into values of our own.
+#![allow(clippy::needless_pass_by_value)]
+
 mod actions;
 mod convert;
 mod frame;
 mod memory;
+mod out;
 mod pool;
 mod registry;
+mod reports;
+mod state;
 
 use pyo3::prelude::*;
 
@@ -17,7 +23,7 @@ mod _core {
     #[pymodule_export]
     use crate::pool::{Pool, Rollout};
     #[pymodule_export]
-    use crate::registry::{describe, list_envs};
+    use crate::registry::{describe, list_envs, transitions};
 
     use pyo3::prelude::*;
 

@@ -1,36 +1,41 @@
 //! The runner as Python sees it: converts arguments, picks memory, releases the GIL, and wraps the results.
 
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
-use hotloop_core::episodes::Totals;
+use hotloop_core::error::Error;
 use hotloop_core::group::{Autoreset, Keep};
 use hotloop_core::pool::{FramePointers, Pool as CorePool, Seeds, Setup};
-use numpy::npyffi::NPY_TYPES;
-use numpy::{PyArray1, PyArrayDyn, PyArrayMethods, PyUntypedArrayMethods};
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 
-use crate::actions;
-use crate::convert::{described, field_type, observation_type, options, python_value, raised};
+use crate::convert::{described, options, python_value, raised};
 use crate::frame::FrameLayout;
-use crate::memory::{Memory, copied};
+use crate::memory::Memory;
+use crate::reports::{self, FaultEntry};
+use crate::{actions, out, state};
 
 /// Results that callers may still hold are set aside; past this many they are left to Python's own accounting.
 const RECYCLED: usize = 8;
 /// How long a native wait may keep Ctrl-C waiting.
 const PATIENCE: Duration = Duration::from_millis(50);
+/// How long `close` waits for another thread's call to end.
+const CLOSING: Duration = Duration::from_secs(10);
 
 /// Many native envs, stepped by threads.
 #[pyclass(module = "hotloop._core")]
 pub struct Pool {
-    pool: Option<CorePool>,
+    core: Option<CorePool>,
     layout: FrameLayout,
     recycled: Vec<Py<Memory>>,
     flight: Option<Py<Memory>>,
-    /// What groups in flight write to.
-    held: Vec<Py<PyAny>>,
-    faults_seen: u64,
+    /// By group: the rollout it is on its way to.
+    held: Vec<Option<Py<Rollout>>>,
+    /// By group: the rollout whose final observations it keeps; 0 for none.
+    finals_of: Vec<u64>,
+    /// By group: the faults that the caller was told of.
+    faults_seen: Vec<u64>,
 }
 
 /// The memory of many steps.
@@ -39,6 +44,7 @@ pub struct Rollout {
     layout: FrameLayout,
     memory: Py<Memory>,
     horizon: usize,
+    id: u64,
 }
 
 #[pymethods]
@@ -49,6 +55,13 @@ impl Rollout {
     }
 }
 
+fn check_slot(slot: usize, slots: usize) -> PyResult<()> {
+    if slot < slots {
+        return Ok(());
+    }
+    Err(PyValueError::new_err(format!("slot is {slot}: this rollout takes 0 to {}", slots - 1)))
+}
+
 fn closed(py: Python<'_>) -> PyErr {
     let message = "this runner is closed";
     match py.import("gymnasium.error").and_then(|module| module.getattr("ClosedEnvironmentError")) {
@@ -57,13 +70,27 @@ fn closed(py: Python<'_>) -> PyErr {
     }
 }
 
+fn state_error(message: String) -> PyErr {
+    raised(Error::State(message))
+}
+
+/// A count that Python gave.
+fn count(what: &str, value: i64, least: i64) -> PyResult<usize> {
+    usize::try_from(value)
+        .ok()
+        .filter(|_| value >= least && value <= i64::from(u32::MAX))
+        .ok_or_else(|| PyValueError::new_err(format!("{what} is {value}: expected {least} or more")))
+}
+
 impl Pool {
     fn open(&mut self, py: Python<'_>) -> PyResult<&mut CorePool> {
-        self.pool.as_mut().ok_or_else(|| closed(py))
+        let pool = self.core.as_mut().ok_or_else(|| closed(py))?;
+        pool.must_be_here().map_err(raised)?;
+        Ok(pool)
     }
 
     fn look(&self, py: Python<'_>) -> PyResult<&CorePool> {
-        self.pool.as_ref().ok_or_else(|| closed(py))
+        self.core.as_ref().ok_or_else(|| closed(py))
     }
 
     /// Memory for one frame that nobody looks at any more.
@@ -81,23 +108,15 @@ impl Pool {
         Ok(memory)
     }
 
-    fn info<'py>(&mut self, py: Python<'py>, memory: &Bound<'py, Memory>) -> PyResult<Bound<'py, PyDict>> {
-        let info = PyDict::new(py);
-        self.layout.extras(memory, &info)?;
-        let faults = self.count_faults();
-        if faults != self.faults_seen {
-            self.faults_seen = faults;
-            info.set_item("cut", self.layout.cut(memory)?)?;
+    /// Whether an env of these groups has faulted since this was asked last.
+    fn new_faults(&mut self, groups: impl Iterator<Item = usize>) -> bool {
+        let Some(pool) = &self.core else { return false };
+        let mut news = false;
+        for group in groups {
+            let faults = pool.ledger(group, |ledger| ledger.fault_count);
+            news |= faults != std::mem::replace(&mut self.faults_seen[group], faults);
         }
-        Ok(info)
-    }
-
-    fn count_faults(&self) -> u64 {
-        let mut count = 0;
-        if let Some(pool) = &self.pool {
-            pool.ledgers(|ledger| count += ledger.fault_count);
-        }
-        count
+        news
     }
 
     /// Runs `look` on a pool with memory to write to; gives observation and info.
@@ -106,14 +125,16 @@ impl Pool {
         py: Python<'py>,
         look: impl FnOnce(&mut CorePool, FramePointers) -> hotloop_core::error::Result<()> + Send,
     ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyDict>)> {
-        self.look(py)?;
+        self.open(py)?;
         let memory = self.fresh(py)?;
-        let pointers = self.layout.pointers(memory.get(), 0, 0);
-        let target = Target(pointers);
+        let target = Target(self.layout.pointers(memory.get(), 0, 0));
         let pool = self.open(py)?;
         py.detach(|| look(pool, target.get())).map_err(raised)?;
+        self.finals_of.fill(0);
         let [obs, ..] = self.layout.outcome(&memory)?;
-        Ok((obs, self.info(py, &memory)?))
+        let info = PyDict::new(py);
+        self.layout.extras(&memory, &info)?;
+        Ok((obs, info))
     }
 }
 
@@ -146,12 +167,6 @@ impl Pool {
         pin_threads: bool,
         infos: Vec<String>,
     ) -> PyResult<Self> {
-        let count = |what: &str, value: i64, least: i64| {
-            usize::try_from(value)
-                .ok()
-                .filter(|_| value >= least && value <= i64::from(u32::MAX))
-                .ok_or_else(|| PyValueError::new_err(format!("{what} is {value}: expected {least} or more")))
-        };
         let setup = Setup {
             num_envs: count("num_envs", num_envs, 1)?,
             num_threads: num_threads.map(|n| count("num_threads", n, 1)).transpose()?,
@@ -174,7 +189,16 @@ impl Pool {
         let env = crate::registry::find(name)?;
         let pool = py.detach(|| CorePool::new(env, &setup)).map_err(raised)?;
         let layout = FrameLayout::frame(&pool);
-        Ok(Self { pool: Some(pool), layout, recycled: Vec::new(), flight: None, held: Vec::new(), faults_seen: 0 })
+        let groups = pool.groups();
+        Ok(Self {
+            core: Some(pool),
+            layout,
+            recycled: Vec::new(),
+            flight: None,
+            held: (0..groups).map(|_| None).collect(),
+            finals_of: vec![0; groups],
+            faults_seen: vec![0; groups],
+        })
     }
 
     /// The env's spaces, terms, metrics and infos.
@@ -212,12 +236,20 @@ impl Pool {
         Ok((0..pool.groups()).map(|group| pool.group_rows(group).start).chain([pool.rows()]).collect())
     }
 
-    /// Restarts the random streams from one seed, or from a seed per env (`None`: goes on as it was).
-    #[pyo3(signature = (seed, attempt=0))]
-    fn seed(&mut self, py: Python<'_>, seed: &Bound<'_, PyAny>, attempt: u32) -> PyResult<()> {
+    /// Restarts the random streams from one seed, for all envs or for those of `which`, or from a seed per env (`None`:
+    /// goes on as it was).
+    #[pyo3(signature = (seed, attempt=0, which=None))]
+    fn seed(
+        &mut self,
+        py: Python<'_>,
+        seed: &Bound<'_, PyAny>,
+        attempt: u32,
+        which: Option<Vec<bool>>,
+    ) -> PyResult<()> {
         let pool = self.open(py)?;
         if let Ok(seed) = seed.extract::<u64>() {
-            return pool.seed(&Seeds::One(seed), attempt).map_err(raised);
+            let seeds = which.as_ref().map_or(Seeds::One(seed), |which| Seeds::Some(seed, which));
+            return pool.seed(&seeds, attempt).map_err(raised);
         }
         let seeds: Vec<Option<u64>> = seed
             .extract()
@@ -242,7 +274,8 @@ impl Pool {
         self.shown(py, |pool, frames| unsafe { pool.observe(frames) })
     }
 
-    /// Steps every env; gives observation, reward, terminated, truncated and info.
+    /// Steps every env; gives observation, reward, terminated, truncated and info. Where rows have ended under
+    /// `same_step`, info holds `finals`: rows, observations, infos and masks.
     #[pyo3(signature = (actions, out=None))]
     fn step<'py>(
         &mut self,
@@ -251,75 +284,80 @@ impl Pool {
         out: Option<&Bound<'py, PyTuple>>,
     ) -> PyResult<Bound<'py, PyTuple>> {
         let groups = self.look(py)?.groups();
-        if self.look(py)?.in_flight() > 0 {
-            let count = self.look(py)?.in_flight();
-            return Err(raised(hotloop_core::error::Error::State(format!(
-                "step needs every group at rest: {count} in flight, receive them first"
-            ))));
+        let flying = self.look(py)?.in_flight();
+        if flying > 0 {
+            return Err(state_error(format!("step needs every group at rest: {flying} in flight, receive them first")));
         }
         let memory = self.fresh(py)?;
         let mut pointers = self.layout.pointers(memory.get(), 0, 0);
         if let Some(out) = out {
-            self.aim(py, &mut pointers, out)?;
+            out::aim(self.look(py)?, &mut pointers, out)?;
         }
         let pool = self.open(py)?;
         actions::take(pool, 0..groups, actions)?;
         let target = Target(pointers);
         // SAFETY: the memory has room for every row and is held until the call returns.
         py.detach(|| unsafe { pool.step(target.get()) }).map_err(raised)?;
-        let info = self.info(py, &memory)?;
+        let info = PyDict::new(py);
+        self.layout.extras(&memory, &info)?;
+        if self.look(py)?.rules().autoreset == Autoreset::SameStep {
+            self.finals_of.fill(0);
+            let all: Vec<usize> = (0..groups).collect();
+            if let Some(finals) = reports::finals(py, self.look(py)?, &all)? {
+                info.set_item("finals", finals)?;
+            }
+        }
+        if self.new_faults(0..groups) {
+            info.set_item("cut", self.layout.cut(&memory)?)?;
+        }
         if let Some(out) = out {
-            let mut items: Vec<Bound<'py, PyAny>> = out.iter().collect();
-            items.push(info.into_any());
-            return PyTuple::new(py, items);
+            return PyTuple::new(py, out.iter().chain([info.into_any()]).collect::<Vec<_>>());
         }
         let [obs, reward, terminated, truncated] = self.layout.outcome(&memory)?;
         PyTuple::new(py, [obs, reward, terminated, truncated, info.into_any()])
     }
 
-    /// What rows saw last before their envs were reset in the same step: slots, rows, observations and infos.
-    fn finals<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        let pool = self.look(py)?;
-        let row_bytes = pool.spec().observation.row_bytes();
-        let info_len: usize = pool.rules().infos.iter().map(|(_, len)| len).sum();
-        let mut entries: Vec<(u32, u32, Vec<u8>, Vec<f32>)> = Vec::new();
-        pool.finals(|first, finals| {
-            for (i, (slot, row)) in finals.slots.iter().zip(&finals.rows).enumerate() {
-                let obs = finals.obs[i * row_bytes..(i + 1) * row_bytes].to_vec();
-                let infos = finals.infos[i * info_len..(i + 1) * info_len].to_vec();
-                entries.push((*slot, first as u32 + row, obs, infos));
-            }
-        });
-        entries.sort_by_key(|entry| (entry.0, entry.1));
-        let bytes: Vec<u8> = entries.iter().flat_map(|entry| entry.2.iter().copied()).collect();
-        let infos: Vec<u8> = entries.iter().flat_map(|e| &e.3).flat_map(|x| x.to_ne_bytes()).collect();
-        let shape: Vec<usize> = [entries.len()].iter().chain(pool.spec().observation.shape()).copied().collect();
-        PyTuple::new(
-            py,
-            [
-                PyArray1::from_iter(py, entries.iter().map(|entry| i64::from(entry.0))).into_any(),
-                PyArray1::from_iter(py, entries.iter().map(|entry| i64::from(entry.1))).into_any(),
-                copied(py, observation_type(&pool.spec().observation), &shape, &bytes)?,
-                copied(py, NPY_TYPES::NPY_FLOAT, &[entries.len(), info_len], &infos)?,
-            ],
-        )
+    /// What rows of these groups, received just now, saw last before their envs were reset: places in the batch,
+    /// observations, infos and masks.
+    fn finals<'py>(&self, py: Python<'py>, groups: Vec<usize>) -> PyResult<Option<Bound<'py, PyTuple>>> {
+        reports::finals(py, self.look(py)?, &groups)
+    }
+
+    /// What truncated rows saw last before their envs were reset, for a whole rollout: slots, rows, observations.
+    fn rollout_finals<'py>(&mut self, py: Python<'py>, rollout: &Bound<'_, Rollout>) -> PyResult<Bound<'py, PyTuple>> {
+        let flying = self.open(py)?.in_flight();
+        if flying > 0 {
+            return Err(state_error(format!(
+                "final observations need every group at rest: {flying} in flight, receive them first"
+            )));
+        }
+        if let Some(group) = self.finals_of.iter().position(|id| *id != rollout.get().id) {
+            return Err(state_error(format!(
+                "group {group} was not sent to this rollout, or has moved on since: its final observations are not here"
+            )));
+        }
+        reports::rollout_finals(py, self.look(py)?)
     }
 
     /// Memory for `horizon` steps.
-    fn rollout(&self, py: Python<'_>, horizon: usize) -> PyResult<Rollout> {
+    fn rollout(&self, py: Python<'_>, horizon: i64) -> PyResult<Rollout> {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let horizon = count("horizon", horizon, 1)?;
         let layout = FrameLayout::rollout(self.look(py)?, horizon);
         let memory = layout.allocate(py)?.unbind();
-        Ok(Rollout { layout, memory, horizon })
+        Ok(Rollout { layout, memory, horizon, id: NEXT.fetch_add(1, Ordering::Relaxed) })
     }
 
     /// Writes what every row sees now to a slot of a rollout.
     fn observe_into(&mut self, py: Python<'_>, rollout: &Bound<'_, Rollout>, slot: usize) -> PyResult<()> {
         let held = rollout.get();
-        held.check_slot(slot, held.horizon + 1)?;
+        check_slot(slot, held.horizon + 1)?;
         let target = Target(held.layout.pointers(held.memory.get(), 0, slot));
         let pool = self.open(py)?;
         // SAFETY: the rollout has room for every row and is held until the call returns.
-        py.detach(|| unsafe { pool.observe(target.get()) }).map_err(raised)
+        py.detach(|| unsafe { pool.observe(target.get()) }).map_err(raised)?;
+        self.finals_of.fill(0);
+        Ok(())
     }
 
     /// The arrays that groups sent without a rollout write to.
@@ -338,17 +376,18 @@ impl Pool {
         &mut self,
         py: Python<'_>,
         actions: &Bound<'_, PyAny>,
-        group: usize,
+        group: i64,
         rollout: Option<&Bound<'_, Rollout>>,
-        slot: usize,
+        slot: i64,
     ) -> PyResult<()> {
-        let groups = self.look(py)?.groups();
-        if group >= groups {
+        let groups = self.open(py)?.groups();
+        let Some(group) = usize::try_from(group).ok().filter(|group| *group < groups) else {
             return Err(PyValueError::new_err(format!("group is {group}: expected 0 to {}", groups - 1)));
-        }
+        };
+        let slot = count("slot", slot, 0)?;
         let (pointers, keep) = if let Some(rollout) = rollout {
             let held = rollout.get();
-            held.check_slot(slot, held.horizon)?;
+            check_slot(slot, held.horizon)?;
             (held.layout.pointers(held.memory.get(), slot, slot + 1), Keep::Truncated)
         } else {
             self.flight(py)?;
@@ -357,76 +396,43 @@ impl Pool {
         };
         let pool = self.open(py)?;
         actions::take(pool, group..group + 1, actions)?;
-        // SAFETY: the memory has room for every row, and is held until no group is in flight.
+        // SAFETY: the memory has room for every row, and is held until the group was received.
         unsafe { pool.send(group, pointers, slot as u32, keep) };
-        if let Some(rollout) = rollout
-            && !self.held.iter().any(|held| held.is(rollout))
-        {
-            self.held.push(rollout.clone().into_any().unbind());
-        }
+        self.finals_of[group] = rollout.map_or(0, |rollout| rollout.get().id);
+        self.held[group] = rollout.map(|rollout| rollout.clone().unbind());
         Ok(())
     }
 
-    /// Waits for groups; gives their numbers in the order they came back.
-    fn recv(&mut self, py: Python<'_>, count: usize) -> PyResult<Vec<usize>> {
+    /// Waits for groups; gives their numbers in the order they came back, and whether an env of theirs has faulted.
+    fn recv(slf: &Bound<'_, Self>, count: usize) -> PyResult<(Vec<usize>, bool)> {
+        let py = slf.py();
         loop {
-            let pool = self.open(py)?;
+            let mut this = slf.borrow_mut();
+            let pool = this.open(py)?;
             let ready = py.detach(|| pool.recv(count, PATIENCE).map(|groups| groups.map(<[usize]>::to_vec)));
             if let Some(groups) = ready.map_err(raised)? {
-                if pool.in_flight() == 0 {
-                    self.held.clear();
+                for group in &groups {
+                    this.held[*group] = None;
                 }
-                return Ok(groups);
+                let faulted = this.new_faults(groups.iter().copied());
+                return Ok((groups, faulted));
             }
+            // A signal's handler may use the runner, and close it.
+            drop(this);
             py.check_signals()?;
         }
     }
 
     /// Sums over the episodes that ended since the last call, and the last few of each row.
     fn episodes<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let pool = self.open(py)?;
-        let spec = pool.spec();
-        let (terms, seats) = (spec.terms.len(), spec.seats);
-        let extra = terms + spec.metrics.len();
-        let mut totals = Totals::new(extra);
-        let mut recent = Vec::new();
-        let mut rows = Vec::new();
-        pool.ledgers(|ledger| {
-            let before = recent.len();
-            ledger.episodes.report(&mut totals, &mut recent);
-            ledger.episodes.clear();
-            rows.extend(recent[before..].iter().map(|e| e.row as usize + ledger.first_env * seats));
-        });
-        let mut order: Vec<usize> = (0..recent.len()).collect();
-        order.sort_by_key(|i| (recent[*i].tick, rows[*i]));
-        let sorted = || order.iter().map(|i| &recent[*i]);
-        let dict = PyDict::new(py);
-        dict.set_item("count", totals.count)?;
-        dict.set_item("length", totals.length)?;
-        dict.set_item("total", totals.total)?;
-        dict.set_item("square", totals.square)?;
-        dict.set_item("min", totals.min)?;
-        dict.set_item("max", totals.max)?;
-        dict.set_item("extra", totals.extra)?;
-        dict.set_item("row", PyArray1::from_iter(py, order.iter().map(|i| rows[*i] as i64)))?;
-        dict.set_item("episode", PyArray1::from_iter(py, sorted().map(|e| i64::from(e.episode))))?;
-        dict.set_item("lengths", PyArray1::from_iter(py, sorted().map(|e| i64::from(e.length))))?;
-        dict.set_item("returns", PyArray1::from_iter(py, sorted().map(|e| e.total)))?;
-        let extras = PyArray1::from_iter(py, sorted().flat_map(|e| e.extra.iter().copied()));
-        dict.set_item("extras", extras.reshape([recent.len(), extra])?)?;
-        Ok(dict)
+        reports::episodes(py, self.open(py)?)
     }
 
     /// How many envs faulted since the last call, and the first of them: env, episode, step, what.
-    fn faults(&mut self, py: Python<'_>) -> PyResult<(u64, Vec<(usize, u32, u32, String)>)> {
-        let (mut count, mut faults) = (0, Vec::new());
-        self.open(py)?.ledgers(|ledger| {
-            count += std::mem::take(&mut ledger.fault_count);
-            let first = ledger.first_env;
-            faults.extend(ledger.faults.drain(..).map(|f| (first + f.env, f.episode, f.step, f.what)));
-        });
-        self.faults_seen = 0;
-        Ok((count, faults))
+    fn faults(&mut self, py: Python<'_>) -> PyResult<(u64, Vec<FaultEntry>)> {
+        let faults = reports::faults(self.open(py)?);
+        self.faults_seen.fill(0);
+        Ok(faults)
     }
 
     /// Changes options from the next reset of these envs on.
@@ -477,14 +483,7 @@ impl Pool {
 
     /// The envs' state by field.
     fn get_state<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let pool = self.open(py)?;
-        let dict = PyDict::new(py);
-        for field in pool.fields() {
-            let bytes = pool.get_field(&field).map_err(raised)?;
-            let shape = if field.len == 1 { vec![pool.envs()] } else { vec![pool.envs(), field.len] };
-            dict.set_item(field.name, copied(py, field_type(field.kind).1, &shape, &bytes)?)?;
-        }
-        Ok(dict)
+        state::get(py, self.open(py)?)
     }
 
     /// Sets fields of some envs; gives observation and info.
@@ -494,88 +493,26 @@ impl Pool {
         values: &Bound<'_, PyDict>,
         envs: Vec<usize>,
     ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyDict>)> {
-        let pool = self.open(py)?;
-        let fields = pool.fields();
-        let mut wanted = Vec::new();
-        for (name, value) in values.iter() {
-            let name: String = name.extract()?;
-            let Some(field) = fields.iter().find(|field| field.name == name) else {
-                let known: Vec<&str> = fields.iter().map(|field| field.name).collect();
-                return Err(PyValueError::new_err(format!("no field {name:?}; the state has {}", known.join(", "))));
-            };
-            let (dtype, _, size) = field_type(field.kind);
-            let array = py.import("numpy")?.call_method1("ascontiguousarray", (&value, dtype))?;
-            let bytes: Vec<u8> = array.call_method0("tobytes")?.extract()?;
-            if bytes.len() != envs.len() * field.len * size {
-                let shape = array.getattr("shape")?;
-                return Err(PyValueError::new_err(format!(
-                    "field {name:?} has shape {shape}: expected {} values for each of {} envs",
-                    field.len,
-                    envs.len()
-                )));
-            }
-            wanted.push((field.clone(), bytes));
-        }
-        pool.set_fields(&wanted, &envs).map_err(raised)?;
+        state::set(self.open(py)?, values, &envs)?;
         self.observe(py)
     }
 
-    /// Ends the threads; everything but `close` raises from now on.
-    fn close(&mut self, py: Python<'_>) {
-        let pool = self.pool.take();
-        py.detach(|| drop(pool));
-        self.held.clear();
-    }
-}
-
-impl Pool {
-    /// Makes a step write into the caller's arrays.
-    fn aim(&self, py: Python<'_>, pointers: &mut FramePointers, out: &Bound<'_, PyTuple>) -> PyResult<()> {
-        let pool = self.look(py)?;
-        let shape: Vec<usize> = [pool.rows()].iter().chain(pool.spec().observation.shape()).copied().collect();
-        if out.len() != 4 {
-            return Err(PyTypeError::new_err("out: expected (observation, reward, terminated, truncated)"));
+    /// Ends the threads; everything but `close` raises from now on. Waits for a call that another thread makes.
+    fn close(slf: &Bound<'_, Self>) -> PyResult<()> {
+        let py = slf.py();
+        let start = Instant::now();
+        loop {
+            if let Ok(mut this) = slf.try_borrow_mut() {
+                let pool = this.core.take();
+                py.detach(|| drop(pool));
+                this.held.fill_with(|| None);
+                return Ok(());
+            }
+            if start.elapsed() > CLOSING {
+                return Err(PyRuntimeError::new_err("another thread is still using this runner"));
+            }
+            py.detach(|| std::thread::sleep(Duration::from_millis(1)));
+            py.check_signals()?;
         }
-        let obs = out.get_item(0)?;
-        pointers.obs = match observation_type(&pool.spec().observation) {
-            NPY_TYPES::NPY_FLOAT => target::<f32>(&obs, "observation", &shape)?.cast(),
-            NPY_TYPES::NPY_UBYTE => target::<u8>(&obs, "observation", &shape)?,
-            _ => target::<i64>(&obs, "observation", &shape)?.cast(),
-        };
-        let rows = [pool.rows()];
-        pointers.reward = target(&out.get_item(1)?, "reward", &rows)?;
-        pointers.terminated = target(&out.get_item(2)?, "terminated", &rows)?;
-        pointers.truncated = target(&out.get_item(3)?, "truncated", &rows)?;
-        Ok(())
     }
 }
-
-/// Where a caller's array begins, if results can be written to it.
-fn target<T: numpy::Element>(array: &Bound<'_, PyAny>, name: &str, shape: &[usize]) -> PyResult<*mut T> {
-    let wrong = |why: String| PyValueError::new_err(format!("out: {name} {why}"));
-    let Ok(array) = array.cast::<PyArrayDyn<T>>() else {
-        let kind = std::any::type_name::<T>();
-        return Err(PyTypeError::new_err(format!("out: {name} is not an array of {kind}")));
-    };
-    if array.shape() != shape {
-        return Err(wrong(format!("has shape {:?}: expected {shape:?}", array.shape())));
-    }
-    let flags = array.getattr("flags")?;
-    if !array.is_c_contiguous() || !flags.getattr("writeable")?.extract::<bool>()? {
-        return Err(wrong("must be C-contiguous and writable".into()));
-    }
-    if !flags.getattr("aligned")?.extract::<bool>()? {
-        return Err(wrong("must be aligned".into()));
-    }
-    Ok(array.data())
-}
-
-impl Rollout {
-    fn check_slot(&self, slot: usize, slots: usize) -> PyResult<()> {
-        if slot < slots {
-            return Ok(());
-        }
-        Err(PyValueError::new_err(format!("slot is {slot}: this rollout takes 0 to {}", slots - 1)))
-    }
-}
-

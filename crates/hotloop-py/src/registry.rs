@@ -5,6 +5,7 @@ use std::sync::{Arc, LazyLock};
 use hotloop_core::env::EnvType;
 use hotloop_core::error::Error;
 use hotloop_core::options::Options;
+use numpy::PyArray1;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -44,4 +45,29 @@ pub fn describe<'py>(
     let options = resolve(&env, options)?;
     let spec = (env.spec)(&options).map_err(|why| raised(Error::Input(format!("options of {name}: {why}"))))?;
     described(py, &spec)
+}
+
+/// The transition table of an env that is one, as arrays; `None` for other envs.
+#[pyfunction]
+#[pyo3(signature = (name, options=None))]
+pub fn transitions<'py>(
+    py: Python<'py>,
+    name: &str,
+    options: Option<&Bound<'py, PyDict>>,
+) -> PyResult<Option<Bound<'py, PyDict>>> {
+    let env = find(name)?;
+    let Some(table) = hotloop_envs::table_of(name, &resolve(&env, options)?) else { return Ok(None) };
+    let dict = PyDict::new(py);
+    dict.set_item("states", table.states)?;
+    dict.set_item("actions", table.actions)?;
+    dict.set_item("offsets", PyArray1::from_slice(py, &table.offsets))?;
+    dict.set_item("probability", PyArray1::from_slice(py, &table.probability))?;
+    dict.set_item("next", PyArray1::from_slice(py, &table.next))?;
+    dict.set_item("reward", PyArray1::from_slice(py, &table.reward))?;
+    dict.set_item("terminated", PyArray1::from_slice(py, &table.terminated))?;
+    dict.set_item("start", PyArray1::from_slice(py, &table.start))?;
+    dict.set_item("goal", PyArray1::from_slice(py, &table.goal))?;
+    let legal = (!table.legal.is_empty()).then(|| PyArray1::from_slice(py, &table.legal));
+    dict.set_item("legal", legal)?;
+    Ok(Some(dict))
 }
