@@ -1,9 +1,9 @@
 //! Keyed random streams: what is drawn depends on a key and an index, never on how many draws came before.
 //!
 //! A [`Stream`] is a key of 64 bits. [`Stream::new`] makes one from the seed, the attempt and the purpose,
-//! [`Stream::fold`] a new one for each index (env, episode, step, row, ...), and each draw of a stream is a pure function
-//! of the stream and the draw's number. [`LaneStream`] holds one stream per vector lane and gives the same bits; the
-//! scalar one is a vector of one. Made for simulation and learning, not for secrets.
+//! [`Stream::fold`] a new one for each index (env, episode, step, row, ...), and each draw is a pure function of its
+//! stream and its number. [`LaneStream`] holds one stream per vector lane and gives the same bits; the scalar one is a
+//! vector of one. Made for simulation and learning, not for secrets.
 
 use crate::math;
 use crate::simd::{Floats, Ints, Scalar, Simd};
