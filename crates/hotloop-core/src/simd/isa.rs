@@ -102,18 +102,21 @@ impl fmt::Display for Isa {
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "fma")]
+#[inline(never)]
 fn scalar_with_fma<K: Kernel>(kernel: K) -> K::Output {
     kernel.run(Scalar)
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
-fn avx2<K: Kernel>(kernel: K) -> K::Output {
+#[inline(never)]
+pub(super) fn avx2<K: Kernel>(kernel: K) -> K::Output {
     kernel.run(super::x86::Avx2(()))
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx2,fma")]
-fn avx512<K: Kernel>(kernel: K) -> K::Output {
+#[inline(never)]
+pub(super) fn avx512<K: Kernel>(kernel: K) -> K::Output {
     kernel.run(super::x86::Avx512(()))
 }

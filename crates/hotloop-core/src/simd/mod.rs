@@ -28,6 +28,8 @@ pub trait Simd: Copy + Send + Sync + 'static {
     /// One truth value per lane.
     type M: Mask;
 
+    /// Runs a kernel as a function of its own, compiled for this instruction set once for all its callers.
+    fn call<K: Kernel>(self, kernel: K) -> K::Output;
     /// All lanes hold `x`.
     fn f(self, x: f32) -> Self::F;
     /// All lanes hold `x`.
@@ -138,6 +140,8 @@ pub trait Ints:
     fn shl<const N: u32>(self) -> Self;
     /// Shift right by a constant, zeros in.
     fn shr<const N: u32>(self) -> Self;
+    /// Shift right by up to 31, zeros in.
+    fn shr_by(self, count: u32) -> Self;
     /// Equality.
     fn eq(self, b: Self) -> Self::M;
     /// `self < b` as signed numbers.

@@ -2,7 +2,7 @@
 
 use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Sub};
 
-use super::{Floats, Ints, Mask, Simd};
+use super::{Floats, Ints, Isa, Kernel, Mask, Simd};
 
 /// The instruction set that every CPU has.
 #[derive(Clone, Copy, Debug)]
@@ -24,6 +24,10 @@ impl Simd for Scalar {
     type I = I1;
     type M = M1;
 
+    #[inline(always)]
+    fn call<K: Kernel>(self, kernel: K) -> K::Output {
+        Isa::Scalar.run(kernel)
+    }
     #[inline(always)]
     fn f(self, x: f32) -> F1 {
         F1(x)
@@ -172,6 +176,10 @@ impl Ints for I1 {
     #[inline(always)]
     fn shr<const N: u32>(self) -> Self {
         Self(self.0 >> N)
+    }
+    #[inline(always)]
+    fn shr_by(self, count: u32) -> Self {
+        Self(self.0 >> count)
     }
     #[inline(always)]
     fn eq(self, b: Self) -> M1 {

@@ -4,7 +4,7 @@
 use std::arch::x86_64::*;
 use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Sub};
 
-use super::{Floats, Ints, Mask, Simd};
+use super::{Floats, Ints, Kernel, Mask, Simd, isa};
 
 /// AVX2 and FMA.
 #[derive(Clone, Copy, Debug)]
@@ -146,6 +146,11 @@ impl Simd for Avx2 {
     type M = M8;
 
     #[inline(always)]
+    fn call<K: Kernel>(self, kernel: K) -> K::Output {
+        // SAFETY: the token proves that the CPU has the features.
+        unsafe { isa::avx2(kernel) }
+    }
+    #[inline(always)]
     fn f(self, x: f32) -> F8 {
         F8(unsafe { _mm256_set1_ps(x) })
     }
@@ -225,6 +230,11 @@ impl Simd for Avx512 {
     type I = I16;
     type M = M16;
 
+    #[inline(always)]
+    fn call<K: Kernel>(self, kernel: K) -> K::Output {
+        // SAFETY: the token proves that the CPU has the features.
+        unsafe { isa::avx512(kernel) }
+    }
     #[inline(always)]
     fn f(self, x: f32) -> F16 {
         F16(unsafe { _mm512_set1_ps(x) })
@@ -432,6 +442,10 @@ impl Ints for I8 {
         Self(unsafe { _mm256_srl_epi32(self.0, _mm_cvtsi32_si128(N as i32)) })
     }
     #[inline(always)]
+    fn shr_by(self, count: u32) -> Self {
+        Self(unsafe { _mm256_srl_epi32(self.0, _mm_cvtsi32_si128(count as i32)) })
+    }
+    #[inline(always)]
     fn eq(self, b: Self) -> M8 {
         M8(unsafe { _mm256_castsi256_ps(_mm256_cmpeq_epi32(self.0, b.0)) })
     }
@@ -468,6 +482,10 @@ impl Ints for I16 {
     #[inline(always)]
     fn shr<const N: u32>(self) -> Self {
         Self(unsafe { _mm512_srli_epi32::<N>(self.0) })
+    }
+    #[inline(always)]
+    fn shr_by(self, count: u32) -> Self {
+        Self(unsafe { _mm512_srl_epi32(self.0, _mm_cvtsi32_si128(count as i32)) })
     }
     #[inline(always)]
     fn eq(self, b: Self) -> M16 {

@@ -1,0 +1,233 @@
+//! The one product that everything is made of: `C = start + A B`, lanes over the columns of B and C.
+//!
+//! Every element of C is one chain of fused multiply-adds in the order of the inner index, whatever the vector width
+//! and however the rows and columns are blocked: the blocking is free to suit the CPU.
+
+use hotloop_core::simd::{BLOCK, Floats, Kernel, Simd};
+
+/// A matrix that is read one element at a time, in any layout.
+#[derive(Clone, Copy)]
+pub struct Left {
+    /// The first element.
+    pub at: *const f32,
+    /// From a row to the next.
+    pub row: usize,
+    /// From a column to the next.
+    pub col: usize,
+}
+
+/// A matrix with contiguous rows.
+#[derive(Clone, Copy)]
+pub struct Right {
+    /// The first element.
+    pub at: *const f32,
+    /// From a row to the next.
+    pub row: usize,
+}
+
+/// Where results go, rows contiguous.
+#[derive(Clone, Copy)]
+pub struct Into {
+    /// The first element.
+    pub at: *mut f32,
+    /// From a row to the next.
+    pub row: usize,
+}
+
+/// What a chain starts with.
+#[derive(Clone, Copy)]
+pub enum Start {
+    /// Nothing.
+    Zero,
+    /// The same row for every row of C.
+    Row(*const f32),
+    /// One number for every row of C.
+    Column(*const f32),
+    /// What C holds.
+    Sum,
+}
+
+/// What happens to a finished chain before it is stored.
+pub trait Finish: Copy {
+    /// The value to store at `at`, which still holds what was there before.
+    ///
+    /// # Safety
+    /// `at` is an element of C with the whole vector behind it.
+    unsafe fn apply<S: Simd>(self, simd: S, sum: S::F, at: *mut f32) -> S::F;
+}
+
+/// The sum itself.
+#[derive(Clone, Copy)]
+pub struct Plain;
+
+impl Finish for Plain {
+    #[inline(always)]
+    unsafe fn apply<S: Simd>(self, _: S, sum: S::F, _: *mut f32) -> S::F {
+        sum
+    }
+}
+
+/// Sizes of a product: C has `rows` x `cols`, A has `rows` x `inner`. `cols` is a multiple of [`BLOCK`].
+#[derive(Clone, Copy)]
+pub struct Size {
+    /// Rows of A and C.
+    pub rows: usize,
+    /// Columns of B and C.
+    pub cols: usize,
+    /// Columns of A, rows of B.
+    pub inner: usize,
+}
+
+/// `C = finish(start + A B)`.
+///
+/// # Safety
+/// The matrices have the sizes that `size` says, and C overlaps neither A nor B.
+#[inline(always)]
+pub unsafe fn multiply<S: Simd, F: Finish>(simd: S, size: Size, a: Left, b: Right, c: Into, start: Start, finish: F) {
+    debug_assert!(size.cols.is_multiple_of(BLOCK));
+    simd.call(Multiply { size, a, b, c, start, finish });
+}
+
+/// A product: compiled once for each way to finish it, not once for each place that needs it.
+struct Multiply<F> {
+    size: Size,
+    a: Left,
+    b: Right,
+    c: Into,
+    start: Start,
+    finish: F,
+}
+
+impl<F: Finish> Kernel for Multiply<F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        let Self { size, a, b, c, start, finish } = self;
+        // SAFETY: whoever called `multiply` promised it.
+        unsafe { panels(simd, size, a, b, c, start, finish) };
+    }
+}
+
+#[inline(always)]
+unsafe fn panels<S: Simd, F: Finish>(simd: S, size: Size, a: Left, b: Right, c: Into, start: Start, finish: F) {
+    let mut col = 0;
+    // SAFETY: the caller's promise, column by column.
+    unsafe {
+        if S::LANES == 16 {
+            while size.cols - col >= 64 {
+                panel::<S, F, 4, 4>(simd, size, a, b, c, start, finish, col);
+                col += 64;
+            }
+            if size.cols - col >= 32 {
+                panel::<S, F, 8, 2>(simd, size, a, b, c, start, finish, col);
+                col += 32;
+            }
+            if size.cols - col >= 16 {
+                panel::<S, F, 8, 1>(simd, size, a, b, c, start, finish, col);
+            }
+        } else if S::LANES == 8 {
+            while col < size.cols {
+                panel::<S, F, 4, 2>(simd, size, a, b, c, start, finish, col);
+                col += 16;
+            }
+        } else {
+            while col < size.cols {
+                panel::<S, F, 2, 4>(simd, size, a, b, c, start, finish, col);
+                col += 4;
+            }
+        }
+    }
+}
+
+/// All rows of `VECS` vectors of columns.
+#[inline(always)]
+#[allow(clippy::too_many_arguments)] // all of a product's parts, handed on
+unsafe fn panel<S: Simd, F: Finish, const ROWS: usize, const VECS: usize>(
+    simd: S,
+    size: Size,
+    a: Left,
+    b: Right,
+    c: Into,
+    start: Start,
+    finish: F,
+    col: usize,
+) {
+    let mut row = 0;
+    // SAFETY: the caller's promise.
+    unsafe {
+        while size.rows - row >= ROWS {
+            tile::<S, F, ROWS, VECS>(simd, size.inner, a, b, c, start, finish, row, col);
+            row += ROWS;
+        }
+        while row < size.rows {
+            tile::<S, F, 1, VECS>(simd, size.inner, a, b, c, start, finish, row, col);
+            row += 1;
+        }
+    }
+}
+
+/// A block of C that stays in registers.
+#[inline(always)]
+#[allow(clippy::too_many_arguments)] // as above
+unsafe fn tile<S: Simd, F: Finish, const ROWS: usize, const VECS: usize>(
+    simd: S,
+    inner: usize,
+    a: Left,
+    b: Right,
+    c: Into,
+    start: Start,
+    finish: F,
+    row: usize,
+    col: usize,
+) {
+    let mut sums = [[simd.f(0.0); VECS]; ROWS];
+    // SAFETY: the caller's promise.
+    unsafe {
+        match start {
+            Start::Zero => {}
+            Start::Row(bias) => {
+                for v in 0..VECS {
+                    let x = simd.load(bias.add(col + v * S::LANES));
+                    for sum in &mut sums {
+                        sum[v] = x;
+                    }
+                }
+            }
+            Start::Column(bias) => {
+                for (r, sum) in sums.iter_mut().enumerate() {
+                    *sum = [simd.f(*bias.add(row + r)); VECS];
+                }
+            }
+            Start::Sum => {
+                for (r, sum) in sums.iter_mut().enumerate() {
+                    for (v, x) in sum.iter_mut().enumerate() {
+                        *x = simd.load(c.at.add((row + r) * c.row + col + v * S::LANES));
+                    }
+                }
+            }
+        }
+        let mut left = a.at.add(row * a.row);
+        let mut right = b.at.add(col);
+        for _ in 0..inner {
+            let mut vectors = [simd.f(0.0); VECS];
+            for (v, x) in vectors.iter_mut().enumerate() {
+                *x = simd.load(right.add(v * S::LANES));
+            }
+            for (r, sum) in sums.iter_mut().enumerate() {
+                let x = simd.f(*left.add(r * a.row));
+                for v in 0..VECS {
+                    sum[v] = x.fma(vectors[v], sum[v]);
+                }
+            }
+            left = left.add(a.col);
+            right = right.add(b.row);
+        }
+        for (r, sum) in sums.iter().enumerate() {
+            for (v, x) in sum.iter().enumerate() {
+                let at = c.at.add((row + r) * c.row + col + v * S::LANES);
+                finish.apply(simd, *x, at).store(at);
+            }
+        }
+    }
+}

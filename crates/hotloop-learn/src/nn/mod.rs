@@ -1,0 +1,9 @@
+//! Networks: described by data, run a tile of rows at a time.
+
+pub mod activation;
+pub mod buffer;
+pub mod init;
+pub mod matmul;
+pub mod net;
+pub mod policy;
+pub mod spec;

@@ -1,0 +1,174 @@
+//! A policy described by data, and where its arrays lie in one flat vector of parameters.
+
+use hotloop_core::simd::BLOCK;
+
+use super::activation::Activation;
+
+/// What a network is fed.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Input {
+    /// Real numbers.
+    Real {
+        /// How many.
+        len: usize,
+    },
+    /// Bytes, scaled to 0..=1.
+    Bytes {
+        /// How many.
+        len: usize,
+        /// The value that becomes 1.
+        high: u8,
+    },
+    /// One of `n` states, as if one-hot.
+    OneHot {
+        /// How many there are.
+        n: usize,
+    },
+    /// One of `n` states, through a table of vectors.
+    Embedding {
+        /// How many there are.
+        n: usize,
+        /// The vectors' length.
+        dim: usize,
+    },
+}
+
+/// How actions are drawn.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Head {
+    /// One of `n` choices.
+    Categorical {
+        /// How many there are.
+        n: usize,
+    },
+    /// One choice out of each of several sets.
+    MultiCategorical {
+        /// How many choices each set has.
+        n: Vec<usize>,
+    },
+    /// Independent normal numbers whose spread does not depend on the observation.
+    Gaussian {
+        /// How many.
+        dims: usize,
+        /// The logarithm of the first standard deviation.
+        log_std: f32,
+    },
+}
+
+impl Head {
+    /// How many numbers the policy network puts out.
+    pub fn outputs(&self) -> usize {
+        match self {
+            Self::Categorical { n } => *n,
+            Self::MultiCategorical { n } => n.iter().sum(),
+            Self::Gaussian { dims, .. } => *dims,
+        }
+    }
+
+    /// How many numbers an action has.
+    pub fn width(&self) -> usize {
+        match self {
+            Self::Categorical { .. } => 1,
+            Self::MultiCategorical { n } => n.len(),
+            Self::Gaussian { dims, .. } => *dims,
+        }
+    }
+
+    /// The sizes of the sets of choices; empty for continuous actions.
+    pub fn sets(&self) -> &[usize] {
+        match self {
+            Self::Categorical { n } => std::slice::from_ref(n),
+            Self::MultiCategorical { n } => n,
+            Self::Gaussian { .. } => &[],
+        }
+    }
+}
+
+/// A policy.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PolicySpec {
+    /// What it is fed.
+    pub input: Input,
+    /// Sizes of the dense layers.
+    pub hidden: Vec<usize>,
+    /// What stands between them.
+    pub activation: Activation,
+    /// Whether value and policy share the dense layers.
+    pub shared: bool,
+    /// How actions are drawn.
+    pub head: Head,
+}
+
+/// What an array is to its network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Weights between dense layers, kept input by input.
+    Dense,
+    /// A table with a row per state.
+    Table,
+    /// Weights of the outputs, kept output by output.
+    Outputs,
+    /// One number per unit.
+    Vector,
+}
+
+/// A named array of parameters. Rows are padded to whole blocks; padding is zero and stays zero.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Array {
+    /// Its name in checkpoints.
+    pub name: String,
+    /// What it is.
+    pub role: Role,
+    /// Its first element.
+    pub offset: usize,
+    /// Rows as kept.
+    pub rows: usize,
+    /// Columns that mean something.
+    pub cols: usize,
+    /// From a row to the next.
+    pub stride: usize,
+}
+
+impl Array {
+    /// Its shape in checkpoints: `[outputs, inputs]` for weights, as torch has it.
+    pub fn shape(&self) -> Vec<usize> {
+        match self.role {
+            Role::Dense => vec![self.cols, self.rows],
+            Role::Table | Role::Outputs => vec![self.rows, self.cols],
+            Role::Vector => vec![self.cols],
+        }
+    }
+
+    /// Where its elements lie, in the order of checkpoints.
+    pub fn places(&self) -> impl Iterator<Item = usize> + '_ {
+        let across = self.role == Role::Dense;
+        let (outer, inner) = if across { (self.cols, self.rows) } else { (self.rows, self.cols) };
+        (0..outer).flat_map(move |i| {
+            (0..inner).map(move |j| self.offset + if across { j * self.stride + i } else { i * self.stride + j })
+        })
+    }
+}
+
+/// The length of a row of `n` numbers.
+pub fn padded(n: usize) -> usize {
+    n.next_multiple_of(BLOCK)
+}
+
+/// Hands out places in the vector of parameters.
+#[derive(Default)]
+pub struct Arrays {
+    /// All arrays so far.
+    pub list: Vec<Array>,
+    /// How many numbers they take.
+    pub total: usize,
+}
+
+impl Arrays {
+    /// A new array; gives its offset.
+    pub fn add(&mut self, name: String, role: Role, rows: usize, cols: usize) -> usize {
+        let (offset, stride) = (self.total, padded(cols));
+        self.total += rows * stride;
+        self.list.push(Array { name, role, offset, rows, cols, stride });
+        offset
+    }
+}

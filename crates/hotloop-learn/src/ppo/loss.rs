@@ -1,0 +1,245 @@
+//! The loss of a tile of rows, and the gradient of the outputs: rows in lanes.
+
+use hotloop_core::math;
+use hotloop_core::simd::{BLOCK, Floats, Simd};
+
+use super::config::Settings;
+use crate::distribution::{Choices, Normals};
+use crate::nn::net::{TILE, tree};
+use crate::nn::policy::Policy;
+use crate::nn::spec::Head;
+
+/// What the loss of a tile is made from, column by column.
+pub struct Batch {
+    /// Rows in use.
+    pub rows: usize,
+    /// `[sets, TILE]` choices.
+    pub choices: Vec<[u32; TILE]>,
+    /// `[dims, TILE]` amounts.
+    pub amounts: Vec<[f32; TILE]>,
+    /// `[choices, TILE]` permissions; empty if all are allowed.
+    pub mask: Vec<[f32; TILE]>,
+    /// Logarithms of the probabilities when the actions were drawn.
+    pub log_prob: [f32; TILE],
+    /// Values when the actions were drawn.
+    pub value: [f32; TILE],
+    /// Advantages.
+    pub advantage: [f32; TILE],
+    /// What the values should have been.
+    pub target: [f32; TILE],
+    /// Weights, zero beyond `rows`.
+    pub weight: [f32; TILE],
+}
+
+impl Batch {
+    /// Room for a tile.
+    pub fn new(head: &Head, masked: bool) -> Self {
+        let discrete = !head.sets().is_empty();
+        Self {
+            rows: 0,
+            choices: vec![[0; TILE]; if discrete { head.width() } else { 0 }],
+            amounts: vec![[0.0; TILE]; if discrete { 0 } else { head.width() }],
+            mask: vec![[1.0; TILE]; if masked { head.outputs() } else { 0 }],
+            log_prob: [0.0; TILE],
+            value: [0.0; TILE],
+            advantage: [0.0; TILE],
+            target: [0.0; TILE],
+            weight: [0.0; TILE],
+        }
+    }
+}
+
+/// Weighted sums over rows, in sixteen lanes.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Sums {
+    lanes: [[f32; BLOCK]; 6],
+}
+
+/// Weighted means over rows.
+#[derive(Clone, Copy, Default, Debug, PartialEq)]
+pub struct Means {
+    /// The clipped surrogate's loss.
+    pub policy_loss: f64,
+    /// The value's loss, before its weight.
+    pub value_loss: f64,
+    /// The entropy.
+    pub entropy: f64,
+    /// How far the policy moved: the mean of ratio - 1 - log ratio.
+    pub kl: f64,
+    /// How many ratios were clipped.
+    pub clip_fraction: f64,
+    /// The sum of the weights.
+    pub weight: f64,
+}
+
+impl Sums {
+    /// Adds the other's totals to these means' sums.
+    pub fn add_to(&self, means: &mut Means) {
+        let total = |i: usize| f64::from(tree(self.lanes[i]));
+        means.policy_loss += total(0);
+        means.value_loss += total(1);
+        means.entropy += total(2);
+        means.kl += total(3);
+        means.clip_fraction += total(4);
+        means.weight += total(5);
+    }
+}
+
+impl Means {
+    /// Divides sums by the weights.
+    pub fn finish(&mut self) {
+        let weight = if self.weight > 0.0 { self.weight } else { 1.0 };
+        for x in [
+            &mut self.policy_loss,
+            &mut self.value_loss,
+            &mut self.entropy,
+            &mut self.kl,
+            &mut self.clip_fraction,
+        ] {
+            *x /= weight;
+        }
+    }
+}
+
+/// Constants of a minibatch's loss.
+#[derive(Clone, Copy)]
+pub struct Terms<'a> {
+    /// PPO's settings.
+    pub settings: &'a Settings,
+    /// Subtracted from advantages.
+    pub advantage_mean: f32,
+    /// Multiplied with advantages.
+    pub advantage_scale: f32,
+    /// One over the weights' sum.
+    pub per_weight: f32,
+}
+
+/// Replaces the outputs by the gradient of the loss, adds the gradient of the log standard deviations to their lanes,
+/// and sums up what is reported.
+#[inline(always)]
+pub fn loss<S: Simd>(
+    simd: S,
+    policy: &Policy,
+    batch: &Batch,
+    terms: &Terms<'_>,
+    outputs: (&mut [f32], &mut [f32]),
+    log_std_lanes: &mut [[f32; BLOCK]],
+    sums: &mut Sums,
+) {
+    let settings = terms.settings;
+    let (logits, values) = outputs;
+    let log_std = policy.log_std();
+    let (one, zero) = (simd.f(1.0), simd.f(0.0));
+    for row in (0..batch.rows.next_multiple_of(BLOCK)).step_by(S::LANES) {
+        let at = |column: &[f32; TILE]| {
+            // SAFETY: vectors tile a block, and blocks the tile.
+            unsafe { simd.load(column.as_ptr().add(row)) }
+        };
+        let weight = at(&batch.weight);
+        let share = weight * simd.f(terms.per_weight);
+        let advantage = (at(&batch.advantage) - simd.f(terms.advantage_mean)) * simd.f(terms.advantage_scale);
+        let normals = Normals { means: logits[row..].as_ptr(), log_std };
+
+        // The probability of the action, now.
+        let mut log_prob = zero;
+        let mut entropy = if log_std.is_empty() { zero } else { simd.f(normals.entropy()) };
+        let mut first = 0;
+        for (set, n) in policy.spec.head.sets().iter().enumerate() {
+            let choices = columns(logits, batch, row, first, *n);
+            // SAFETY: the outputs have a column for each choice.
+            unsafe {
+                let soft = choices.softmax(simd);
+                let taken = simd.load_u32(batch.choices[set].as_ptr().add(row));
+                log_prob = log_prob + choices.log_prob(simd, soft, taken);
+                entropy = entropy + choices.entropy(simd, soft);
+            }
+            first += n;
+        }
+        for (i, amounts) in batch.amounts.iter().enumerate() {
+            // SAFETY: as above.
+            log_prob = log_prob + unsafe { normals.log_prob(simd, i, at(amounts)) };
+        }
+
+        // The clipped surrogate: -min(ratio A, clip(ratio) A).
+        let log_ratio = log_prob - at(&batch.log_prob);
+        let ratio = math::exp(simd, log_ratio);
+        let clip = simd.f(settings.clip);
+        let kept = ratio.max(one - clip).min(one + clip);
+        let (free, held) = (ratio * advantage, kept * advantage);
+        let policy_loss = -held.min(free);
+        let moves = free.le(held);
+        let per_log_prob = (-free * share).select(moves, zero);
+
+        // The value's loss: half the squared error, the larger one if clipped.
+        let value = unsafe { simd.load(values.as_ptr().add(row)) };
+        let target = at(&batch.target);
+        let error = value - target;
+        let mut value_loss = simd.f(0.5) * error * error;
+        let mut per_value = error;
+        if let Some(limit) = settings.value_clip {
+            let (old, limit) = (at(&batch.value), simd.f(limit));
+            let near = old + (value - old).max(-limit).min(limit);
+            let near_loss = simd.f(0.5) * (near - target) * (near - target);
+            let held = value_loss.lt(near_loss);
+            value_loss = near_loss.select(held, value_loss);
+            per_value = zero.select(held, per_value);
+        }
+        let per_value = per_value * share * simd.f(settings.value_weight);
+
+        // Back to the outputs.
+        let per_entropy = share * simd.f(settings.entropy);
+        let counts = zero.lt(weight);
+        let mut first = 0;
+        for (set, n) in policy.spec.head.sets().iter().enumerate() {
+            let choices = columns(logits, batch, row, first, *n);
+            // SAFETY: as above.
+            unsafe {
+                let soft = choices.softmax(simd);
+                let taken = simd.load_u32(batch.choices[set].as_ptr().add(row));
+                let own = choices.entropy(simd, soft);
+                choices.descend(simd, soft, taken, own, per_log_prob, per_entropy);
+            }
+            first += n;
+        }
+        for (i, amounts) in batch.amounts.iter().enumerate() {
+            // SAFETY: as above; the lanes of a vector are those of the block.
+            unsafe {
+                let offset = normals.offset(simd, i, at(amounts));
+                let spread = math::exp(simd, simd.f(-log_std[i]));
+                let lanes = log_std_lanes[i].as_mut_ptr().add(row % BLOCK);
+                let per_log_std = per_log_prob * (offset * offset - one) - per_entropy;
+                (simd.load(lanes) + per_log_std.select(counts, zero)).store(lanes);
+                (per_log_prob * offset * spread).store(logits.as_mut_ptr().add(i * TILE + row));
+            }
+        }
+        // Rows without weight must leave no trace, whatever they hold.
+        for output in 0..policy.spec.head.outputs() {
+            // SAFETY: as above.
+            unsafe {
+                let place = logits.as_mut_ptr().add(output * TILE + row);
+                simd.load(place).select(counts, zero).store(place);
+            }
+        }
+        // SAFETY: as above.
+        unsafe { per_value.select(counts, zero).store(values.as_mut_ptr().add(row)) };
+
+        let kl = (ratio - one) - log_ratio;
+        let clipped = one.select(clip.lt((ratio - one).abs()), zero);
+        for (lanes, x) in sums.lanes.iter_mut().zip([policy_loss, value_loss, entropy, kl, clipped, one]) {
+            // SAFETY: as above.
+            unsafe {
+                let place = lanes.as_mut_ptr().add(row % BLOCK);
+                (simd.load(place) + (x * weight).select(counts, zero)).store(place);
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn columns(logits: &[f32], batch: &Batch, row: usize, first: usize, n: usize) -> Choices {
+    let mask = match batch.mask.get(first) {
+        Some(column) => column[row..].as_ptr(),
+        None => std::ptr::null(),
+    };
+    Choices { logits: logits[first * TILE + row..].as_ptr(), mask, n }
+}

@@ -1,0 +1,9 @@
+//! Proximal policy optimisation (Schulman et al. 2017).
+
+pub mod adam;
+pub mod advantage;
+pub mod config;
+pub mod loss;
+pub mod rollout;
+pub mod shuffle;
+pub mod update;

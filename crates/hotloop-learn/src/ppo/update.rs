@@ -1,0 +1,288 @@
+//! The update, as the paper has it: for each epoch, for each minibatch, a step along the gradient of the loss.
+
+use std::sync::Mutex;
+
+use hotloop_core::rng::Stream;
+use hotloop_core::simd::{BLOCK, Isa, Kernel, Simd};
+use hotloop_core::team::Team;
+
+use super::adam::{Adam, AdamStep, add_chunks};
+use super::config::Settings;
+use super::loss::{Batch, Means, Sums, Terms, loss};
+use super::rollout::Rollout;
+use super::shuffle::Shuffle;
+use crate::features::Features;
+use crate::nn::buffer::Buffer;
+use crate::nn::net::{TILE, tree};
+use crate::nn::policy::{Policy, PolicyWork};
+
+/// Chunks that a minibatch is cut into, whatever the number of threads.
+const CHUNKS: usize = 16;
+/// Parameters of all chunks together: very large tables get fewer chunks.
+const CHUNK_NUMBERS: usize = 1 << 26;
+/// Multiply-adds below which waking another thread costs more than it brings.
+const WORTH_SHARING: usize = 3 << 20;
+
+/// What an update needs besides policy and rollout, kept between updates.
+pub struct Learner {
+    /// Adam's moments.
+    pub adam: Adam,
+    gradient: Buffer,
+    chunks: Vec<Mutex<Chunk>>,
+    order: Vec<u32>,
+    eligible: Vec<u32>,
+}
+
+/// A chunk's own gradient, and room for its tiles.
+struct Chunk {
+    gradient: Buffer,
+    work: PolicyWork,
+    batch: Batch,
+    log_std_lanes: Vec<[f32; BLOCK]>,
+    sums: Sums,
+}
+
+/// What an update did.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Report {
+    /// Losses and the like, over all minibatches.
+    pub means: Means,
+    /// The mean norm of the gradient before clipping.
+    pub gradient_norm: f64,
+    /// Epochs made; fewer than asked for if the policy moved too far.
+    pub epochs: usize,
+    /// Gradient steps made.
+    pub steps: usize,
+    /// Gradient steps dropped because the gradient was not finite.
+    pub dropped: usize,
+}
+
+impl Learner {
+    /// For this policy.
+    pub fn new(policy: &Policy, masked: bool) -> Self {
+        let len = policy.params.len();
+        let count = CHUNKS.min((CHUNK_NUMBERS / len).max(1));
+        let chunk = || Chunk {
+            gradient: Buffer::new(len),
+            work: policy.workspace(),
+            batch: Batch::new(&policy.spec.head, masked),
+            log_std_lanes: vec![[0.0; BLOCK]; policy.log_std().len()],
+            sums: Sums::default(),
+        };
+        Self {
+            adam: Adam::new(len),
+            gradient: Buffer::new(len),
+            chunks: (0..count).map(|_| Mutex::new(chunk())).collect(),
+            order: Vec::new(),
+            eligible: Vec::new(),
+        }
+    }
+
+    /// Improves the policy from the rollout. `stream` decides the order of rows.
+    #[allow(clippy::too_many_arguments)] // the parts of an iteration
+    pub fn update(
+        &mut self,
+        policy: &mut Policy,
+        rollout: &Rollout,
+        features: &Features,
+        settings: &Settings,
+        stream: Stream,
+        isa: Isa,
+        team: &mut Team,
+    ) -> Report {
+        self.find_eligible(rollout);
+        let (advantage_mean, advantage_scale) = self.advantage_scale(rollout, settings);
+        let mut report = Report::default();
+        for epoch in 0..settings.epochs {
+            let mut means = Means::default();
+            self.shuffle(stream.fold(epoch as u32), isa, team);
+            for start in (0..self.order.len()).step_by(settings.minibatch_size) {
+                let rows = start..(start + settings.minibatch_size).min(self.order.len());
+                let weight: f64 = self.order[rows.clone()].iter().map(|i| f64::from(rollout.weight[*i as usize])).sum();
+                let per_weight = (1.0 / weight.max(1e-30)) as f32;
+                let terms = Terms { settings, advantage_mean, advantage_scale, per_weight };
+                self.gradient_of(policy, rollout, features, &terms, rows, isa, team, &mut means);
+                let step = AdamStep {
+                    learning_rate: settings.learning_rate,
+                    beta1: settings.beta1,
+                    beta2: settings.beta2,
+                    epsilon: settings.epsilon,
+                    max_norm: settings.max_gradient_norm,
+                };
+                let norm = self.adam.step(isa, &mut policy.params, &self.gradient, &step);
+                if norm.is_finite() {
+                    policy.refresh();
+                    report.gradient_norm += f64::from(norm);
+                    report.steps += 1;
+                } else {
+                    report.dropped += 1;
+                }
+            }
+            report.epochs += 1;
+            add(&mut report.means, &means);
+            means.finish();
+            if settings.target_kl.is_some_and(|limit| means.kl > f64::from(limit)) {
+                break;
+            }
+        }
+        report.means.finish();
+        report.gradient_norm /= report.steps.max(1) as f64;
+        report
+    }
+
+    /// The gradient of one batch of all eligible rows, in order: what tests compare with other implementations.
+    #[allow(clippy::too_many_arguments)]
+    pub fn gradient(
+        &mut self,
+        policy: &Policy,
+        rollout: &Rollout,
+        features: &Features,
+        settings: &Settings,
+        isa: Isa,
+        team: &mut Team,
+    ) -> (&[f32], Means) {
+        self.find_eligible(rollout);
+        let (advantage_mean, advantage_scale) = self.advantage_scale(rollout, settings);
+        self.order.clone_from(&self.eligible);
+        let weight: f64 = self.order.iter().map(|i| f64::from(rollout.weight[*i as usize])).sum();
+        let terms = Terms { settings, advantage_mean, advantage_scale, per_weight: (1.0 / weight.max(1e-30)) as f32 };
+        let mut means = Means::default();
+        self.gradient_of(policy, rollout, features, &terms, 0..self.order.len(), isa, team, &mut means);
+        means.finish();
+        (&self.gradient, means)
+    }
+
+    /// Rows that have a weight; the others never reach the loss.
+    fn find_eligible(&mut self, rollout: &Rollout) {
+        self.eligible.clear();
+        let rows = rollout.weight.iter().enumerate().filter(|(_, weight)| **weight > 0.0);
+        self.eligible.extend(rows.map(|(i, _)| i as u32));
+        self.order.resize(self.eligible.len(), 0);
+    }
+
+    fn shuffle(&mut self, stream: Stream, isa: Isa, team: &mut Team) {
+        let shuffle = Shuffle::new(stream, self.order.len());
+        let all = self.eligible.len();
+        let (order, eligible) = (Mutex::new(self.order.chunks_mut(all.div_ceil(CHUNKS).max(1)).enumerate()), &self.eligible);
+        let part = all.div_ceil(CHUNKS).max(1);
+        team.run(all.div_ceil(part), &|_| {
+            let next = order.lock().expect("no thread panics here").next();
+            let Some((index, chunk)) = next else { return };
+            shuffle.fill(isa, index * part, chunk);
+            chunk.iter_mut().for_each(|x| *x = eligible[*x as usize]);
+        });
+    }
+
+    /// Mean and one over the deviation of the advantages of eligible rows.
+    fn advantage_scale(&self, rollout: &Rollout, settings: &Settings) -> (f32, f32) {
+        if !settings.normalize_advantages || self.eligible.is_empty() {
+            return (0.0, 1.0);
+        }
+        let numbers = || self.eligible.iter().map(|i| f64::from(rollout.advantage[*i as usize]));
+        let count = self.eligible.len() as f64;
+        let mean = numbers().sum::<f64>() / count;
+        let variance = numbers().map(|x| (x - mean) * (x - mean)).sum::<f64>() / count;
+        (mean as f32, (1.0 / (variance.sqrt() + 1e-8)) as f32)
+    }
+
+    /// Fills `self.gradient` with the gradient of the loss over these places of the order.
+    #[allow(clippy::too_many_arguments)]
+    fn gradient_of(
+        &mut self,
+        policy: &Policy,
+        rollout: &Rollout,
+        features: &Features,
+        terms: &Terms<'_>,
+        rows: std::ops::Range<usize>,
+        isa: Isa,
+        team: &mut Team,
+        means: &mut Means,
+    ) {
+        let order = &self.order[rows];
+        let tiles = order.len().div_ceil(TILE);
+        let count = self.chunks.len().min(tiles);
+        let chunks = &self.chunks;
+        let run = |index: usize| {
+            let first = index * tiles / count * TILE;
+            let last = ((index + 1) * tiles / count * TILE).min(order.len());
+            let chunk = &mut *chunks[index].lock().expect("no thread panics here");
+            isa.run(ChunkGradient { policy, rollout, features, terms, order: &order[first..last], chunk });
+        };
+        if order.len() * policy.products() * 3 < WORTH_SHARING {
+            (0..count).for_each(run);
+        } else {
+            team.run(count, &run);
+        }
+        let guards: Vec<_> = chunks[..count].iter().map(|chunk| chunk.lock().expect("no thread panics here")).collect();
+        let parts: Vec<&[f32]> = guards.iter().map(|chunk| &chunk.gradient[..]).collect();
+        add_chunks(isa, &parts, &mut self.gradient);
+        guards.iter().for_each(|chunk| chunk.sums.add_to(means));
+    }
+}
+
+fn add(to: &mut Means, from: &Means) {
+    to.policy_loss += from.policy_loss;
+    to.value_loss += from.value_loss;
+    to.entropy += from.entropy;
+    to.kl += from.kl;
+    to.clip_fraction += from.clip_fraction;
+    to.weight += from.weight;
+}
+
+struct ChunkGradient<'a> {
+    policy: &'a Policy,
+    rollout: &'a Rollout,
+    features: &'a Features,
+    terms: &'a Terms<'a>,
+    order: &'a [u32],
+    chunk: &'a mut Chunk,
+}
+
+impl Kernel for ChunkGradient<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        let Self { policy, rollout, features, terms, order, chunk } = self;
+        chunk.gradient.fill(0.0);
+        chunk.log_std_lanes.fill([0.0; BLOCK]);
+        chunk.sums = Sums::default();
+        let actions = policy.spec.head.outputs();
+        for rows in order.chunks(TILE) {
+            gather(rollout, rows, &mut chunk.batch);
+            features.load(&rollout.obs, rollout.obs_bytes, rows, &mut chunk.work);
+            policy.forward(simd, &mut chunk.work, rows.len());
+            let outputs = chunk.work.outputs(actions);
+            loss(simd, policy, &chunk.batch, terms, outputs, &mut chunk.log_std_lanes, &mut chunk.sums);
+            policy.backward(simd, &mut chunk.work, rows.len(), &mut chunk.gradient);
+        }
+        if let Some(at) = policy.log_std {
+            for (i, lanes) in chunk.log_std_lanes.iter().enumerate() {
+                chunk.gradient[at + i] = tree(*lanes);
+            }
+        }
+    }
+}
+
+/// Collects the rows of a tile into columns.
+fn gather(rollout: &Rollout, rows: &[u32], batch: &mut Batch) {
+    batch.rows = rows.len();
+    batch.weight.fill(0.0);
+    for (i, row) in rows.iter().enumerate() {
+        let row = *row as usize;
+        batch.log_prob[i] = rollout.log_prob[row];
+        batch.value[i] = rollout.value[row];
+        batch.advantage[i] = rollout.advantage[row];
+        batch.target[i] = rollout.target[row];
+        batch.weight[i] = rollout.weight[row];
+        for (set, column) in batch.choices.iter_mut().enumerate() {
+            column[i] = rollout.choices[row * rollout.width + set] as u32;
+        }
+        for (dim, column) in batch.amounts.iter_mut().enumerate() {
+            column[i] = rollout.amounts[row * rollout.width + dim];
+        }
+        for (choice, column) in batch.mask.iter_mut().enumerate() {
+            column[i] = f32::from(u8::from(rollout.mask[row * rollout.mask_len + choice]));
+        }
+    }
+}
