@@ -4,13 +4,14 @@ use std::sync::{Arc, LazyLock};
 
 use hotloop_core::env::EnvType;
 use hotloop_core::error::Error;
+use hotloop_core::fields::Describe;
 use hotloop_core::options::Options;
 use numpy::PyArray1;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::convert::{described, entry, options, raised};
+use crate::convert::{described, entry, field_type, options, raised};
 
 static ENVS: LazyLock<Vec<Arc<EnvType>>> = LazyLock::new(|| hotloop_envs::all().into_iter().map(Arc::new).collect());
 
@@ -28,12 +29,12 @@ pub fn list_envs(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
     ENVS.iter().map(|env| entry(py, env)).collect()
 }
 
-/// The options of an env with some changed, and its spaces under them.
+/// The options of an env with some changed.
 pub fn resolve(env: &EnvType, changes: Option<&Bound<'_, PyDict>>) -> PyResult<Options> {
     Options::defaults(env.options.clone()).with(env.name, &options(changes)?).map_err(raised)
 }
 
-/// The spaces of an env under some options.
+/// The spaces of an env under some options, and its state: name, type and length of every field.
 #[pyfunction]
 #[pyo3(signature = (name, options=None))]
 pub fn describe<'py>(
@@ -44,7 +45,12 @@ pub fn describe<'py>(
     let env = find(name)?;
     let options = resolve(&env, options)?;
     let spec = (env.spec)(&options).map_err(|why| raised(Error::Input(format!("options of {name}: {why}"))))?;
-    described(py, &spec)
+    let described = described(py, &spec)?;
+    let mut fields = Describe::default();
+    (env.build)(&options, 1).fields(0, &mut fields);
+    let state: Vec<_> = fields.0.iter().map(|field| (field.name, field_type(field.kind).0, field.len)).collect();
+    described.set_item("state", state)?;
+    Ok(described)
 }
 
 /// The transition table of an env that is one, as arrays; `None` for other envs.

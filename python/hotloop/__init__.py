@@ -1,0 +1,34 @@
+"""Hotloop: reinforcement learning at the speed of the machine.
+
+    envs = hotloop.make_vec("cartpole", num_envs=1024)
+    obs, info = envs.reset(seed=0)
+    obs, reward, terminated, truncated, info = envs.step(actions)
+
+Importing this package loads neither NumPy nor Gymnasium; what needs them comes on first use.
+"""
+
+from typing import TYPE_CHECKING
+
+from hotloop._core import __version__
+from hotloop.envs.registration import register_when_gymnasium_is_imported
+from hotloop.envs.registry import list_envs
+
+if TYPE_CHECKING:
+    from hotloop.runners.making import make_vec
+
+__all__ = ["__version__", "list_envs", "make_vec"]
+
+register_when_gymnasium_is_imported()
+
+
+def __getattr__(name: str) -> object:
+    if name == "make_vec":
+        from hotloop.runners.making import make_vec
+
+        globals()[name] = make_vec
+        return make_vec
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,156 @@
+"""The native core. Private: import `hotloop`, not this module.
+
+Every class and function here does one thing without conveniences; what people call is in Python, above it.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final, Literal, TypeAlias, TypedDict, final, type_check_only
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = [
+    "Memory",
+    "Pool",
+    "Rollout",
+    "__version__",
+    "describe",
+    "isa",
+    "list_envs",
+    "transitions",
+    "usable_cores",
+]
+
+__version__: Final[str]
+
+_Bools: TypeAlias = NDArray[np.bool_]
+_Floats: TypeAlias = NDArray[np.float32]
+_Ints: TypeAlias = NDArray[np.int64]
+_Value: TypeAlias = bool | int | float | str | list[int]
+_Options: TypeAlias = dict[str, Any]
+_Info: TypeAlias = dict[str, Any]
+_Seen: TypeAlias = tuple[NDArray[Any], _Info]
+_Step: TypeAlias = tuple[NDArray[Any], _Floats, _Bools, _Bools, _Info]
+_Finals: TypeAlias = tuple[_Ints, NDArray[Any], _Floats, NDArray[np.int8]]
+
+@type_check_only
+class _OptionEntry(TypedDict):
+    name: str
+    about: str
+    default: _Value
+    fixed: bool
+    low: float | None
+    high: float | None
+    choices: list[str] | None
+
+@type_check_only
+class _EnvEntry(TypedDict):
+    name: str
+    gymnasium_id: str
+    about: str
+    options: list[_OptionEntry]
+
+@type_check_only
+class _Description(TypedDict):
+    seats: int
+    observation: dict[str, Any]
+    action: dict[str, Any]
+    masked: bool
+    terms: list[str]
+    metrics: list[str]
+    infos: list[tuple[str, int]]
+
+@type_check_only
+class _FullDescription(_Description):
+    state: list[tuple[str, str, int]]
+
+@type_check_only
+class _Transitions(TypedDict):
+    states: int
+    actions: int
+    offsets: NDArray[np.uint32]
+    probability: NDArray[np.float64]
+    next: NDArray[np.uint32]
+    reward: _Floats
+    terminated: _Bools
+    start: NDArray[np.float64]
+    goal: _Bools
+    legal: _Bools | None
+
+@type_check_only
+class _Episodes(TypedDict):
+    count: int
+    length: int
+    total: float
+    square: float
+    min: float
+    max: float
+    extra: list[float]
+    rows: _Ints
+    numbers: _Ints
+    lengths: _Ints
+    returns: _Floats
+    extras: _Floats
+
+def list_envs() -> list[_EnvEntry]: ...
+def describe(name: str, options: _Options | None = None) -> _FullDescription: ...
+def transitions(name: str, options: _Options | None = None) -> _Transitions | None: ...
+def isa() -> str: ...
+def usable_cores() -> int: ...
+@final
+class Memory: ...
+
+@final
+class Rollout:
+    def arrays(self) -> dict[str, NDArray[Any]]: ...
+
+@final
+class Pool:
+    def __new__(
+        cls,
+        name: str,
+        num_envs: int,
+        *,
+        num_threads: int | None = None,
+        num_groups: int | None = None,
+        options: _Options | None = None,
+        first_env: int = 0,
+        autoreset: Literal["next_step", "same_step", "disabled"] = "next_step",
+        pin_threads: bool = False,
+        infos: Sequence[str] = ...,
+    ) -> Pool: ...
+    @property
+    def num_threads(self) -> int: ...
+    @property
+    def num_groups(self) -> int: ...
+    @property
+    def in_flight(self) -> int: ...
+    def describe(self) -> _Description: ...
+    def options(self) -> dict[str, _Value]: ...
+    def group_starts(self) -> list[int]: ...
+    def seed(self, seed: int | Sequence[int | None], attempt: int = 0, which: Sequence[bool] | None = None) -> None: ...
+    def reset(self, which: Sequence[bool] | None = None) -> _Seen: ...
+    def observe(self) -> _Seen: ...
+    def step(
+        self,
+        actions: ArrayLike,
+        out: tuple[NDArray[Any], _Floats, _Bools, _Bools] | None = None,
+    ) -> _Step: ...
+    def flight(self) -> dict[str, NDArray[Any]]: ...
+    def send(self, actions: ArrayLike, group: int, rollout: Rollout | None = None, slot: int = 0) -> None: ...
+    def recv(self, count: int) -> tuple[list[int], bool]: ...
+    def finals(self, groups: Sequence[int]) -> _Finals | None: ...
+    def rollout(self, horizon: int) -> Rollout: ...
+    def observe_into(self, rollout: Rollout, slot: int) -> None: ...
+    def rollout_finals(self, rollout: Rollout) -> tuple[_Ints, _Ints, NDArray[Any]]: ...
+    def episodes(self) -> _Episodes: ...
+    def faults(self) -> tuple[int, list[tuple[int, int, int, str]]]: ...
+    def configure(self, changes: _Options, envs: Sequence[int] | None = None) -> None: ...
+    def set_policies(self, table: Sequence[int]) -> None: ...
+    def weights(self) -> list[float]: ...
+    def set_weights(self, weights: Sequence[float]) -> None: ...
+    def snapshot(self) -> bytes: ...
+    def restore(self, state: bytes) -> _Seen: ...
+    def get_state(self) -> dict[str, NDArray[Any]]: ...
+    def set_state(self, values: dict[str, Any], envs: Sequence[int]) -> _Seen: ...
+    def close(self) -> None: ...

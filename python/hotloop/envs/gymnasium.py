@@ -1,0 +1,84 @@
+"""One native env as a `gymnasium.Env`: what `gymnasium.make("hotloop/...")` gives."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from typing import Any, Final
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+from hotloop import _core
+from hotloop.envs.spaces import action_space, observation_space
+
+
+class NativeEnv(gymnasium.Env[Any, Any]):
+    """A native env by itself; for many at once `hotloop.make_vec` is thousands of times faster.
+
+    Args:
+        native_name: The env's name in `hotloop.list_envs()`.
+        render_mode: Native envs have none.
+        options: The env's options that differ from their defaults.
+    """
+
+    metadata = {"render_modes": []}  # noqa: RUF012 - Gymnasium's own way
+
+    def __init__(self, native_name: str, render_mode: None = None, **options: Any) -> None:
+        if render_mode is not None:
+            raise ValueError(f"render_mode is {render_mode!r}: native envs cannot be rendered")
+        described = _core.describe(native_name, options)
+        if described["seats"] != 1:
+            raise ValueError(
+                f"{native_name} has {described['seats']} seats and does not fit gymnasium.make: "
+                f"use gymnasium.make_vec or hotloop.make_vec({native_name!r}), which have a row for each"
+            )
+        self._infos: Final = [name for name, _ in described["infos"]]
+        self._lengths: Final = [length for _, length in described["infos"]]
+        self._pool = _core.Pool(native_name, 1, num_threads=1, options=options, autoreset="disabled", infos=self._infos)
+        self.observation_space = observation_space(described["observation"])
+        self.action_space = action_space(described["action"])
+        self._number = described["observation"]["kind"] == "discrete"
+        self._choice = np.zeros(1, np.int64) if described["action"]["kind"] == "discrete" else None
+        self._seeded = False
+
+    def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Starts an episode; options of the env given here hold from now on."""
+        super().reset(seed=seed)
+        if options:
+            self._pool.configure(dict(options))
+        if seed is not None:
+            self._pool.seed(seed)
+        elif not self._seeded:
+            self._pool.seed(int(self.np_random.integers(2**63)))
+        self._seeded = True
+        obs, info = self._pool.reset()
+        return self._seen(obs), self._told(info)
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Plays one action; after the end of an episode, `reset` must come first."""
+        actions: NDArray[Any]
+        if self._choice is None:
+            actions = np.asarray(action)[None]
+        else:
+            actions = self._choice
+            actions[0] = operator.index(action)
+        obs, reward, terminated, truncated, info = self._pool.step(actions)
+        return self._seen(obs), float(reward[0]), bool(terminated[0]), bool(truncated[0]), self._told(info)
+
+    def _seen(self, obs: NDArray[Any]) -> Any:
+        return int(obs[0]) if self._number else obs[0]
+
+    def _told(self, info: dict[str, Any]) -> dict[str, Any]:
+        told = {name: values[0] for name, values in info.items() if name != "infos"}
+        start = 0
+        for name, length in zip(self._infos, self._lengths, strict=True):
+            values = info["infos"][0, start : start + length]
+            told[name] = float(values[0]) if length == 1 else values
+            start += length
+        return told
+
+    def close(self) -> None:
+        """Frees the env; may be called more than once."""
+        self._pool.close()

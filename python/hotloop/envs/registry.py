@@ -1,0 +1,116 @@
+"""The envs there are, by name. Loads neither NumPy nor Gymnasium, so that listing them is instant."""
+
+import difflib
+from dataclasses import dataclass
+from typing import Any
+
+from hotloop import _core
+
+
+@dataclass(frozen=True)
+class OptionEntry:
+    """One option of an env."""
+
+    name: str
+    about: str
+    default: bool | int | float | str | list[int]
+    fixed: bool
+    """Whether it fixes the spaces, and so cannot change while a runner lives."""
+    low: float | None
+    high: float | None
+    choices: tuple[str, ...] | None
+
+
+@dataclass(frozen=True)
+class EnvEntry:
+    """A native env, with its spaces under default options."""
+
+    name: str
+    about: str
+    gymnasium_id: str
+    """Its id in Gymnasium's registry."""
+    seats: int
+    """Rows per env."""
+    observation: str
+    action: str
+    masked: bool
+    """Whether some actions are illegal at times; `info["action_mask"]` tells which."""
+    terms: tuple[str, ...]
+    """What the reward is the weighted sum of."""
+    metrics: tuple[str, ...]
+    """What is measured once per episode."""
+    infos: tuple[str, ...]
+    """Info arrays that can be asked for."""
+    state: tuple[str, ...]
+    """Fields of `get_state` and `set_state`."""
+    options: tuple[OptionEntry, ...]
+
+
+def list_envs() -> list[EnvEntry]:
+    """Every native env.
+
+    >>> [env.name for env in list_envs()][:3]
+    ['cartpole', 'mountain-car', 'acrobot']
+    """
+    return [_entry(env) for env in _core.list_envs()]
+
+
+def _entry(env: Any) -> EnvEntry:
+    described = _core.describe(env["name"])
+    options = []
+    for option in env["options"]:
+        choices = option["choices"]
+        options.append(OptionEntry(**{**option, "choices": None if choices is None else tuple(choices)}))
+    return EnvEntry(
+        name=env["name"],
+        about=env["about"],
+        gymnasium_id=f"hotloop/{env['gymnasium_id']}",
+        seats=described["seats"],
+        observation=_observation_text(described["observation"]),
+        action=_action_text(described["action"]),
+        masked=described["masked"],
+        terms=tuple(described["terms"]),
+        metrics=tuple(described["metrics"]),
+        infos=tuple(name for name, _ in described["infos"]),
+        state=tuple(name for name, _, _ in described["state"]),
+        options=tuple(options),
+    )
+
+
+def _observation_text(observation: dict[str, Any]) -> str:
+    match observation["kind"]:
+        case "discrete":
+            return f"Discrete({observation['n']})"
+        case "bytes":
+            return f"Box({_shape_text(observation['shape'])}, uint8)"
+        case _:
+            return f"Box({_shape_text(observation['shape'])}, float32)"
+
+
+def _action_text(action: dict[str, Any]) -> str:
+    match action["kind"]:
+        case "discrete":
+            return f"Discrete({action['n']})"
+        case "multi-discrete":
+            return f"MultiDiscrete({action['n']})"
+        case _:
+            return f"Box({_shape_text([len(action['low'])])}, float32)"
+
+
+def _shape_text(shape: list[int]) -> str:
+    return "x".join(map(str, shape))
+
+
+def native_name(env: object) -> str:
+    """The name, if it is one of a native env; otherwise an error that says what would do."""
+    names = {entry["name"]: entry["gymnasium_id"] for entry in _core.list_envs()}
+    if not isinstance(env, str):
+        raise TypeError(f"env is {env!r}: only native envs can be made at present, by name: {', '.join(names)}")
+    if env in names:
+        return env
+    if ":" in env:
+        raise ValueError(f"env is {env!r}: only native envs can be made at present: {', '.join(names)}")
+    candidates = {word.lower(): name for name, id in names.items() for word in (name, id, id.partition("-v")[0])}
+    near = difflib.get_close_matches(env.lower().removeprefix("hotloop/").replace("_", "-"), candidates, n=1)
+    hint = f" Did you mean {candidates[near[0]]!r}?" if near else ""
+    raise ValueError(f"there is no native env {env!r}.{hint} There are: {', '.join(names)}")

@@ -1,0 +1,1 @@
+"""What steps many envs at once and hands back batches of rows."""

@@ -1,0 +1,75 @@
+"""Making runners: by name, and as Gymnasium's `make_vec` asks for them."""
+
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gymnasium.vector import AutoresetMode
+
+from hotloop.envs.registry import native_name
+from hotloop.runners.threads import ThreadRunner
+
+
+def make_vec(
+    env: str,
+    num_envs: int = 1,
+    *,
+    num_threads: int | None = None,
+    num_groups: int | None = None,
+    groups_per_batch: int = 1,
+    options: Mapping[str, Any] | None = None,
+    autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
+    infos: Sequence[str] = (),
+    first_env: int = 0,
+    pin_threads: bool = False,
+) -> ThreadRunner:
+    """Many envs as one `gymnasium.vector.VectorEnv`.
+
+    Args:
+        env: The name of a native env; `hotloop.list_envs()` lists them.
+        num_envs: How many envs. The attribute `num_envs` of the result counts rows; they differ where an env has
+            several seats.
+        num_threads: How many threads step the envs, the calling one among them. Left out: as many as this process has
+            cores, as far as that pays. Results never depend on it.
+        num_groups: Into how many groups the envs are cut, each of which `send` moves as a unit. Left out: as many as
+            pay for `step`. Results never depend on it.
+        groups_per_batch: How many groups `recv` waits for.
+        options: The env's options that differ from their defaults.
+        autoreset_mode: When a finished env starts again: `"next_step"`, `"same_step"`, `"disabled"`, or one of
+            `gymnasium.vector.AutoresetMode`.
+        infos: Names of the env's info arrays that `info` shall hold.
+        first_env: The index of the first env among all envs of a run; envs draw their randomness by index, so runners
+            on several machines can share one seed.
+        pin_threads: Whether to tie each thread to a core.
+
+    >>> envs = make_vec("cartpole", num_envs=3)
+    >>> obs, info = envs.reset(seed=0)
+    >>> obs, reward, terminated, truncated, info = envs.step([0, 1, 0])
+    >>> reward
+    array([1., 1., 1.], dtype=float32)
+    >>> envs.close()
+    """
+    return ThreadRunner(
+        native_name(env),
+        num_envs,
+        num_threads=num_threads,
+        num_groups=num_groups,
+        groups_per_batch=groups_per_batch,
+        options=options,
+        autoreset_mode=autoreset_mode,
+        infos=infos,
+        first_env=first_env,
+        pin_threads=pin_threads,
+    )
+
+
+_OF_RUNNER = set(inspect.signature(make_vec).parameters) - {"env", "num_envs", "options"}
+
+
+def make_gymnasium_vec(num_envs: int, native_name: str, **keywords: Any) -> ThreadRunner:
+    """What `gymnasium.make_vec("hotloop/...")` calls: keywords that are not the runner's are options of the env."""
+    of_runner = {name: keywords.pop(name) for name in _OF_RUNNER & keywords.keys()}
+    options = {**keywords.pop("options", {}), **keywords}
+    if "max_episode_steps" in options:
+        options["max_steps"] = options.pop("max_episode_steps")
+    return make_vec(native_name, num_envs, options=options, **of_runner)

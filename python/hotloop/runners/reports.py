@@ -1,0 +1,99 @@
+"""What a runner reports between steps: finished episodes and faults, counted in the core."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hotloop import _core
+
+
+@dataclass(frozen=True)
+class RecentEpisodes:
+    """The last finished episodes, oldest first: one entry per row and episode."""
+
+    rows: NDArray[np.int64]
+    numbers: NDArray[np.int64]
+    """Which episode of its env each was, counted from its seeding."""
+    lengths: NDArray[np.int64]
+    returns: NDArray[np.float32]
+    terms: dict[str, NDArray[np.float32]]
+    """The sum of each reward term, without its weight."""
+    metrics: dict[str, NDArray[np.float32]]
+
+
+@dataclass(frozen=True)
+class EpisodeReport:
+    """Episodes that finished since the last report; means over all of them, NaN if there were none.
+
+    Each row of an env counts as an episode of its own; its length is the number of decisions it made.
+    """
+
+    count: int
+    return_mean: float
+    return_std: float
+    return_min: float
+    return_max: float
+    length_mean: float
+    terms: dict[str, float]
+    """The mean of each reward term's sum, without its weight."""
+    metrics: dict[str, float]
+    """The mean of each metric, `success` among them where the task defines it."""
+    recent: RecentEpisodes
+
+    @classmethod
+    def from_core(cls, told: _core._Episodes, terms: Sequence[str], metrics: Sequence[str]) -> EpisodeReport:
+        """From the sums that the core keeps."""
+        count = told["count"]
+        mean = _ratio(told["total"], count)
+        variance = _ratio(told["square"], count) - mean * mean
+        means = [_ratio(total, count) for total in told["extra"]]
+        columns = list(told["extras"].T)
+        return cls(
+            count=count,
+            return_mean=mean,
+            # Rounding can leave a variance of zero slightly negative.
+            return_std=math.sqrt(max(variance, 0.0)) if count else math.nan,
+            return_min=told["min"] if count else math.nan,
+            return_max=told["max"] if count else math.nan,
+            length_mean=_ratio(told["length"], count),
+            terms=dict(zip(terms, means, strict=False)),
+            metrics=dict(zip(metrics, means[len(terms) :], strict=True)),
+            recent=RecentEpisodes(
+                rows=told["rows"],
+                numbers=told["numbers"],
+                lengths=told["lengths"],
+                returns=told["returns"],
+                terms=dict(zip(terms, columns, strict=False)),
+                metrics=dict(zip(metrics, columns[len(terms) :], strict=True)),
+            ),
+        )
+
+
+def _ratio(total: float, count: int) -> float:
+    return total / count if count else math.nan
+
+
+@dataclass(frozen=True)
+class Fault:
+    """An env that gave something it must not give; its episode was cut and it was reset."""
+
+    env: int
+    episode: int
+    step: int
+    what: str
+
+
+@dataclass(frozen=True)
+class FaultReport:
+    """Faults since the last report, the first of them in detail."""
+
+    count: int
+    first: tuple[Fault, ...]

@@ -1,0 +1,288 @@
+"""The runner of native envs: many of them in one `gymnasium.vector.VectorEnv`, stepped by native threads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NoReturn, Self
+
+import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+from numpy.typing import ArrayLike, NDArray
+
+from hotloop import _core
+from hotloop.envs.spaces import action_space, observation_space
+from hotloop.runners import arguments
+from hotloop.runners.batch import Batch
+from hotloop.runners.infos import InfoMaker
+from hotloop.runners.reports import EpisodeReport, Fault, FaultReport
+from hotloop.runners.rollout import Rollout
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    Step = tuple[NDArray[Any], NDArray[np.float32], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]
+    Seen = tuple[NDArray[Any], dict[str, Any]]
+
+
+class ThreadRunner(VectorEnv[Any, Any, Any]):
+    """Native envs stepped by native threads. Made by `hotloop.make_vec`, which says what the arguments mean.
+
+    `num_envs` counts rows, the leading dimension of every batch: `env_count` envs with `seats` rows each. Arrays that
+    `reset` and `step` return may be kept: their memory is used again only when nobody holds them. Batches of `recv`
+    and arrays of a rollout are views of memory that later steps write to.
+
+    One thread at a time may call it. It cannot be used in a forked child, copied or pickled; `snapshot` carries its
+    state to another runner.
+    """
+
+    def __init__(
+        self,
+        env: str,
+        num_envs: int = 1,
+        *,
+        num_threads: int | None = None,
+        num_groups: int | None = None,
+        groups_per_batch: int = 1,
+        options: Mapping[str, Any] | None = None,
+        autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
+        infos: Sequence[str] = (),
+        first_env: int = 0,
+        pin_threads: bool = False,
+    ) -> None:
+        mode = arguments.autoreset(autoreset_mode)
+        wanted = arguments.names("infos", infos)
+        self._pool = _core.Pool(
+            env,
+            num_envs,
+            num_threads=num_threads,
+            num_groups=num_groups,
+            options=None if options is None else dict(options),
+            first_env=first_env,
+            autoreset=arguments.AUTORESET[mode],
+            pin_threads=pin_threads,
+            infos=wanted,
+        )
+        self._step = self._pool.step
+        described = self._pool.describe()
+        self.name = env
+        self.env_count = num_envs
+        self.seats = described["seats"]
+        self.num_envs = num_envs * self.seats
+        self.num_threads = self._pool.num_threads
+        self.num_groups = self._pool.num_groups
+        self.groups_per_batch = arguments.within("groups_per_batch", groups_per_batch, 1, self.num_groups)
+        self.first_env = first_env
+        self.options = self._pool.options()
+        self.metadata = {"autoreset_mode": mode, "render_modes": []}
+        self.single_observation_space = observation_space(described["observation"])
+        self.single_action_space = action_space(described["action"])
+        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
+        self.action_space = batch_space(self.single_action_space, self.num_envs)
+        self.reward_terms = tuple(described["terms"])
+        self.metrics = tuple(described["metrics"])
+
+        self._same_step = mode == AutoresetMode.SAME_STEP
+        self._infos = InfoMaker(self.num_envs, described["infos"], wanted)
+        # What `info` holds besides what was asked for; rollouts have `valid` and `policy` for one seat too.
+        self._told = ["action_mask"] if described["masked"] else []
+        self._told += ["valid", "policy"] if self.seats > 1 else []
+        self._told += ["infos"] if wanted else []
+        starts = self._pool.group_starts()
+        self._slices = [slice(first, last) for first, last in pairwise(starts)]
+        self._targets: list[tuple[Rollout, int] | None] = [None] * self.num_groups
+        self._seed_now: int | None = None
+
+    def step(
+        self,
+        actions: ArrayLike,
+        out: tuple[NDArray[Any], NDArray[np.float32], NDArray[np.bool_], NDArray[np.bool_]] | None = None,
+    ) -> Step:
+        """Steps every env; gives observation, reward, terminated, truncated and info.
+
+        Args:
+            actions: One per row. A bad one raises, naming row and value, and no env moves.
+            out: Arrays for observation, reward, terminated and truncated to be written to, and returned.
+        """
+        result = self._step(actions, out)
+        if result[4]:
+            self._infos.complete(result[4], self.num_envs)
+        return result
+
+    def reset(
+        self,
+        *,
+        seed: int | Sequence[int | None] | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> Seen:
+        """Starts a new episode in every env, or in some; gives observation and info.
+
+        Args:
+            seed: A number gives every env a stream of its own, by its index; a sequence gives each env its own seed.
+                `None` goes on with the streams there are; the first of all resets then takes a seed from the system.
+            options: `reset_mask`, a bool for each env, limits the reset to some. Anything else is an option of the env
+                and holds from this reset on.
+        """
+        changes = dict(options or {})
+        mask = changes.pop("reset_mask", None)
+        which = None if mask is None else arguments.reset_mask(mask, self.env_count)
+        seeds = arguments.seeds(seed, self.env_count)
+        if changes:
+            self._pool.configure(changes, None if which is None else np.flatnonzero(which).tolist())
+        self._restart_streams(seeds, None if which is None else which.tolist())
+        obs, info = self._pool.reset(None if which is None else which.tolist())
+        return self._complete(obs, info)
+
+    def _restart_streams(self, seeds: int | list[int | None] | None, which: list[bool] | None) -> None:
+        if self._seed_now is None and not isinstance(seeds, int):
+            self._seed(arguments.random_seed())
+        if isinstance(seeds, list):
+            if which is not None:
+                seeds = [seed if named else None for seed, named in zip(seeds, which, strict=True)]
+            self._pool.seed(seeds)
+            self._seed_now = -1
+        elif seeds is not None:
+            self._pool.seed(seeds, 0, which)
+            self._seed_now = seeds if which is None else -1
+
+    def _seed(self, seed: int, attempt: int = 0) -> None:
+        """Restarts every stream; `attempt` is part of its key, so that a repeated iteration draws anew."""
+        self._pool.seed(seed, attempt)
+        self._seed_now = seed
+
+    @property
+    def np_random_seed(self) -> int | None:
+        """The seed of the envs' streams: `None` before the first reset, -1 when no single one is known."""
+        return self._seed_now
+
+    def _complete(self, obs: NDArray[Any], info: dict[str, Any]) -> Seen:
+        self._infos.complete(info, self.num_envs)
+        return obs, info
+
+    def group_rows(self, group: int) -> slice:
+        """The rows of a group."""
+        return self._slices[arguments.within("group", group, 0, self.num_groups - 1)]
+
+    def send(self, actions: ArrayLike, group: int) -> None:
+        """Sends one group on its way, with an action for each of its rows; `recv` hands it back."""
+        self._pool.send(actions, group)
+        self._targets[group] = None
+
+    def recv(self) -> Batch:
+        """Waits for the `groups_per_batch` groups that are ready first, or for those in flight if they are fewer."""
+        groups, faulted = self._pool.recv(self.groups_per_batch)
+        targets = [self._targets[group] for group in groups]
+        slices = [self._slices[group] for group in groups]
+        together = all(b == a + 1 for a, b in pairwise(groups)) and targets.count(targets[0]) == len(targets)
+        if together:
+            targets, slices = targets[:1], [slice(slices[0].start, slices[-1].stop)]
+
+        def gathered(name: str) -> NDArray[Any]:
+            parts = [self._arrived(name, target)[rows] for target, rows in zip(targets, slices, strict=True)]
+            return parts[0] if together else np.concatenate(parts)
+
+        rows = self._rows[slices[0]] if together else np.concatenate([self._rows[part] for part in slices])
+        info: dict[str, Any] = {name: gathered(name) for name in self._told}
+        if faulted:
+            info["cut"] = gathered("cut")
+        if self._same_step and not any(targets) and (finals := self._pool.finals(groups)) is not None:
+            info["finals"] = finals
+        self._infos.complete(info, len(rows))
+        obs, reward, terminated, truncated = map(gathered, ("obs", "reward", "terminated", "truncated"))
+        return Batch(obs, reward, terminated, truncated, info, tuple(groups), rows)
+
+    def _arrived(self, name: str, target: tuple[Rollout, int] | None) -> NDArray[Any]:
+        return self._flight[name] if target is None else target[0]._at(name, target[1])
+
+    @cached_property
+    def _flight(self) -> dict[str, NDArray[Any]]:
+        return self._pool.flight()
+
+    @cached_property
+    def _rows(self) -> NDArray[np.int64]:
+        rows = np.arange(self.num_envs)
+        rows.flags.writeable = False
+        return rows
+
+    def rollout(self, horizon: int) -> Rollout:
+        """Memory for `horizon` steps of every row, which groups can be sent to."""
+        return Rollout(self, horizon)
+
+    def configure(self, options: Mapping[str, Any], envs: ArrayLike | None = None) -> None:
+        """Changes env options from each env's next reset on, in all envs or in those named by index."""
+        self._pool.configure(dict(options), None if envs is None else arguments.indices("envs", envs, self.env_count))
+
+    def set_policies(self, table: ArrayLike) -> None:
+        """Says which policy plays each seat (`table[env, seat]`), from each env's next reset on.
+
+        `info["policy"]` of envs with several seats, and `policy` of a rollout, give the index back per row.
+        """
+        self._pool.set_policies(arguments.policies(table, self.env_count, self.seats))
+
+    @property
+    def reward_weights(self) -> dict[str, float]:
+        """The weight of each reward term; the reward is the weighted sum of the terms."""
+        return dict(zip(self.reward_terms, self._pool.weights(), strict=True))
+
+    def set_reward_weights(self, weights: Mapping[str, float]) -> None:
+        """Sets the weights of the terms that are named, from the next step on."""
+        changed = self.reward_weights
+        for name, weight in weights.items():
+            changed[arguments.one_of("reward term", name, changed)] = weight
+        self._pool.set_weights(list(changed.values()))
+
+    def get_state(self) -> dict[str, NDArray[Any]]:
+        """Every field of the envs' state, an entry per env; `elapsed_steps` counts the steps of the episode."""
+        return self._pool.get_state()
+
+    def set_state(self, fields: Mapping[str, ArrayLike], envs: ArrayLike | None = None) -> Seen:
+        """Sets fields of all envs, or of those named by index; gives what every row sees now.
+
+        The envs play on from there, also if they were over. An impossible state is refused and changes nothing.
+        """
+        which = list(range(self.env_count)) if envs is None else arguments.indices("envs", envs, self.env_count)
+        return self._complete(*self._pool.set_state(dict(fields), which))
+
+    def snapshot(self) -> bytes:
+        """The whole state of every env: fields, counters, random streams, current and pending options."""
+        return self._pool.snapshot()
+
+    def restore(self, state: bytes) -> Seen:
+        """Goes back to a snapshot, taken by this runner or an equal one; gives what every row sees now.
+
+        Threads and groups may differ. A snapshot that is foreign or damaged is refused and changes nothing.
+        """
+        seen = self._complete(*self._pool.restore(state))
+        self._seed_now = -1
+        return seen
+
+    def episodes(self) -> EpisodeReport:
+        """The episodes that finished since the last call."""
+        return EpisodeReport.from_core(self._pool.episodes(), self.reward_terms, self.metrics)
+
+    def faults(self) -> FaultReport:
+        """The envs that gave what they must not give, since the last call; each was cut and reset."""
+        count, first = self._pool.faults()
+        return FaultReport(count, tuple(Fault(*fault) for fault in first))
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """Ends the threads; called by `close`, which may come at any time and more than once."""
+        self._pool.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "a runner owns threads and cannot be copied or pickled: make another one and restore a snapshot"
+        )
+
+    def __repr__(self) -> str:
+        return f"ThreadRunner({self.name!r}, num_envs={self.env_count}, num_threads={self.num_threads})"
