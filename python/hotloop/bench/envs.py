@@ -1,0 +1,154 @@
+"""The suite `envs`: steps per second of native envs through `envs.step`, beside every peer that has the same env."""
+
+import itertools
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import hotloop
+from hotloop.bench.actions import batches_for, legal_actions, random_actions
+from hotloop.bench.measure import Contender, Rate, measure
+from hotloop.bench.peers import Case, Peer
+
+UNIT = "steps/s"
+ALL = 0
+# Numbers of envs and threads (ALL: every usable core) when nothing is said; the first pair is the quick one.
+USUAL = {
+    "cartpole": ((4096, ALL), (4096, 1), (1, 1), (65536, 1), (65536, ALL)),
+    "mountain-car": ((4096, ALL),),
+    "acrobot": ((4096, ALL),),
+    "pendulum": ((4096, ALL),),
+}
+USUAL_ELSEWHERE = ((1024, ALL),)
+# How long a game with masks is played before it starts again from its first step.
+GAME_STEPS = 128
+
+
+class CaseError(ValueError):
+    """A case that cannot be made, such as one with more threads than the runner takes."""
+
+
+@dataclass(frozen=True)
+class PeerResult:
+    """What a peer reached with the fastest of its ways."""
+
+    how: str
+    num_envs: int
+    rate: Rate
+
+
+@dataclass(frozen=True)
+class Row:
+    """A case with our rate, and with each peer's by the peer's name."""
+
+    case: Case
+    rate: Rate
+    peers: dict[str, PeerResult]
+
+    def ratio(self, peer: str) -> float | None:
+        """How many times the peer's rate ours is; nothing if the peer does not have the env."""
+        return self.rate.value / self.peers[peer].rate.value if peer in self.peers else None
+
+    def as_json(self) -> dict[str, Any]:
+        """The row as `--json` gives it."""
+        return {
+            "name": f"{self.case.env} envs={self.case.num_envs} threads={self.case.threads}",
+            "value": self.rate.value,
+            "unit": UNIT,
+            "spread": self.rate.spread,
+            "ratio": {peer: self.ratio(peer) for peer in self.peers},
+            "env": self.case.env,
+            "num_envs": self.case.num_envs,
+            "threads": self.case.threads,
+            "rounds": list(self.rate.rounds),
+            "peers": {
+                name: {
+                    "how": peer.how,
+                    "num_envs": peer.num_envs,
+                    "value": peer.rate.value,
+                    "spread": peer.rate.spread,
+                }
+                for name, peer in self.peers.items()
+            },
+        }
+
+
+def plan(
+    envs: Sequence[str],
+    *,
+    num_envs: Sequence[int] = (),
+    threads: Sequence[int] = (),
+    all_threads: int,
+    quick: bool = False,
+) -> list[Case]:
+    """The cases to measure: the usual ones of each env, or all combinations of the numbers that are given."""
+    cases = []
+    for env in envs:
+        pairs = [(count, number or all_threads) for count, number in USUAL.get(env, USUAL_ELSEWHERE)]
+        pairs = pairs[:1] if quick else sorted(set(pairs))
+        if num_envs or threads:
+            counts, numbers = (dict.fromkeys(each) for each in zip(*pairs, strict=True))
+            pairs = list(itertools.product(num_envs or counts, threads or numbers))
+        cases += [Case(env, *pair) for pair in pairs]
+    return cases
+
+
+def run(
+    case: Case,
+    peers: Sequence[Peer],
+    *,
+    seconds: float,
+    rounds: int,
+    progress: Callable[[str, float], object] = lambda contender, share: None,
+) -> Row:
+    """Measure one case, ours and the peers' ways taking turns.
+
+    `progress` hears of every single measurement: who is measured, and how much of the case is done. A case with
+    impossible numbers raises `CaseError`.
+    """
+    with ExitStack() as stack:
+        ours = _native(case, stack)
+        theirs = [(peer.name, entry) for peer in peers for entry in peer.enter(case, stack)]
+        contenders = [ours, *(entry.contender for _, entry in theirs)]
+        shares = (done / (len(contenders) * (rounds + 1)) for done in itertools.count())
+        rate, *rates = measure(
+            contenders,
+            seconds=seconds,
+            rounds=rounds,
+            progress=lambda contender: progress(contender.name, next(shares)),
+        )
+    best: dict[str, PeerResult] = {}
+    for (name, entry), theirs_rate in zip(theirs, rates, strict=True):
+        if name not in best or theirs_rate.value > best[name].rate.value:
+            best[name] = PeerResult(entry.contender.name, entry.num_envs, theirs_rate)
+    return Row(case, rate, best)
+
+
+def _native(case: Case, stack: ExitStack) -> Contender:
+    try:
+        envs = hotloop.make_vec(case.env, num_envs=case.num_envs, num_threads=case.threads)
+    except ValueError as error:
+        raise CaseError(f"{case.env}: {error}") from error
+    stack.callback(envs.close)
+    _, info = envs.reset(seed=0)
+    if "action_mask" in info:
+        return _legal_game(envs)
+    rows = envs.num_envs
+    count = batches_for(rows)
+    actions = random_actions(envs.single_action_space, rows, count)
+    return Contender("Hotloop", envs.step, actions, work_per_pass=count * rows)
+
+
+def _legal_game(envs: Any) -> Contender:
+    """A game played once to note its actions: from the same seed they are legal again. Rows that decide are counted."""
+    rng = np.random.default_rng(0)
+    actions, steps = [], 0
+    _, info = envs.reset(seed=0)
+    for _ in range(GAME_STEPS):
+        actions.append(legal_actions(envs.single_action_space, info["action_mask"], rng))
+        steps += int(np.sum(info["valid"])) if "valid" in info else envs.num_envs
+        *_, info = envs.step(actions[-1])
+    return Contender("Hotloop", envs.step, actions, work_per_pass=steps, rewind=lambda: envs.reset(seed=0))

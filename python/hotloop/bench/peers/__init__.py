@@ -1,0 +1,62 @@
+"""The peers that benchmarks measure beside us, one module per package. A peer that is not installed is left out."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hotloop.bench.measure import Contender
+
+
+@dataclass(frozen=True)
+class Case:
+    """An env, how many of it are stepped at once, and by how many threads."""
+
+    env: str
+    num_envs: int
+    threads: int
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One way of doing the work of a case, maybe with fewer envs than the case has."""
+
+    contender: Contender
+    num_envs: int
+
+
+@dataclass(frozen=True)
+class Peer:
+    """Someone else's runner.
+
+    `enter` prepares every way the peer has of doing the work of a case; the fastest of them counts. It gives none if
+    the peer does not have the env. What must be closed afterwards goes on the stack.
+    """
+
+    name: str
+    title: str
+    conditions: str
+    package: str
+    enter: Callable[[Case, ExitStack], list[Entry]]
+
+    @property
+    def installed(self) -> bool:
+        """Whether the package is there; it is not imported to find out."""
+        return importlib.util.find_spec(self.package) is not None
+
+    @property
+    def version(self) -> str:
+        """The version of the package."""
+        return importlib.metadata.version(self.package)
+
+
+def every_peer() -> list[Peer]:
+    """All peers that we know how to measure, installed or not."""
+    from hotloop.bench.peers import envpool, gymnasium
+
+    return [envpool.PEER, gymnasium.VECTOR, gymnasium.SYNC, gymnasium.ASYNC]
