@@ -1,0 +1,52 @@
+"""The command `hotloop`, one module per command.
+
+What a command needs is imported when it runs: help must come at once, without NumPy or Gymnasium.
+"""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from hotloop import __version__
+from hotloop.cli import bench, envs
+
+app = typer.Typer(add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False)
+app.command("envs")(envs.envs)
+app.add_typer(bench.app, name="bench")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"hotloop {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _hotloop(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Step thousands of reinforcement-learning envs at native speed.
+
+    \b
+      hotloop envs                          the envs there are
+      hotloop envs tag                      one of them in full: options, rewards, state
+      hotloop bench envs cartpole --quick   its speed on this machine, beside its peers
+    """
+
+
+def main() -> None:
+    """Run the command line; a user's mistake ends in one line on standard error and exit code 2."""
+    try:
+        code = app(sys.argv[1:] or ["--help"], prog_name="hotloop", standalone_mode=False)
+    except Exception as error:
+        # Typer's complaints and ours say themselves what is wrong; anything else is a bug and keeps its traceback.
+        explain = getattr(error, "format_message", None)
+        if explain is None:
+            raise
+        if message := explain():
+            print(f"hotloop: {message}", file=sys.stderr)
+        code = getattr(error, "exit_code", 2)
+    sys.exit(code)

@@ -1,0 +1,124 @@
+"""`hotloop bench`: measures speed on this machine, beside the peers that are installed."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hotloop.cli.output import UserError, check_env_name, emit, tell, whole_numbers
+
+if TYPE_CHECKING:
+    from hotloop.bench.envs import Row
+    from hotloop.bench.peers import Case, Peer
+
+app = typer.Typer(no_args_is_help=True)
+
+
+@app.callback()
+def _bench() -> None:
+    """Measure speed on this machine, beside the peers that are installed."""
+
+
+@app.command("envs")
+def envs(
+    names: Annotated[list[str] | None, typer.Argument(metavar="ENV", help="Which envs; all if none.")] = None,
+    num_envs: Annotated[str | None, typer.Option(metavar="N,...", help="How many envs are stepped at once.")] = None,
+    threads: Annotated[str | None, typer.Option(metavar="N,...", help="How many threads step them.")] = None,
+    seconds: Annotated[float | None, typer.Option(help="Length of a measurement; 0.5, or 0.1 if quick.")] = None,
+    repeats: Annotated[int | None, typer.Option(help="Measurements of each contender; 7, or 3 if quick.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="A rough answer soon: one size per env.")] = False,
+    peers: Annotated[bool, typer.Option(help="Measure EnvPool and Gymnasium too.")] = True,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
+) -> None:
+    """Measure steps per second of native envs, beside every installed peer.
+
+    \b
+      hotloop bench envs                      all of them, in minutes
+      hotloop bench envs cartpole --quick     one of them, in seconds
+      hotloop bench envs taxi tag --num-envs 64,4096 --threads 1,2
+      hotloop bench envs cartpole --json | tail -1 | jq .rows
+
+    Ours go through envs.step. They and the peers take turns, round after
+    round; shown is the median of the rounds. The spread is the middle half
+    of them as a part of the median. A peer's column tells how many times
+    its speed ours is.
+    """
+    seconds = (0.1 if quick else 0.5) if seconds is None else seconds
+    repeats = (3 if quick else 7) if repeats is None else repeats
+    if not 0 < seconds < float("inf"):
+        raise UserError(f"--seconds is {seconds:g}: expected more than 0")
+    if repeats < 1:
+        raise UserError(f"--repeats is {repeats}: expected 1 or more")
+    counts, numbers = whole_numbers(num_envs, "--num-envs"), whole_numbers(threads, "--threads")
+
+    import hotloop
+
+    known = [env.name for env in hotloop.list_envs()]
+    for name in names or []:
+        check_env_name(name, known)
+
+    from rich.console import Console
+
+    from hotloop.bench import report
+    from hotloop.bench.envs import plan
+    from hotloop.bench.machine import inspect_machine
+
+    present = _usable_peers() if peers else []
+    machine = inspect_machine({peer.package: peer.version for peer in present})
+    if as_json:
+        emit("machine", **vars(machine))
+    if machine.is_busy:
+        tell(f"This machine is busy (load {machine.load:g}, {machine.usable_cores} cores): expect low, uneven numbers.")
+    cases = plan(names or known, num_envs=counts, threads=numbers, all_threads=machine.usable_cores, quick=quick)
+    rows = _measure(cases, present, seconds, repeats, as_json)
+    if as_json:
+        emit("end", rows=[row.as_json() for row in rows], machine=vars(machine))
+        return
+    console = Console()
+    console.print(report.table(rows, present))
+    console.print()
+    for line in report.notes(rows, present, machine):
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def _usable_peers() -> list[Peer]:
+    """The peers that are installed and can be imported; why others are left out is told."""
+    import importlib
+
+    from hotloop.bench.peers import every_peer
+
+    usable = []
+    for peer in every_peer():
+        if not peer.installed:
+            tell(f"{peer.title} is not installed and is left out; pip install 'hotloop[bench]' brings it.")
+            continue
+        try:
+            importlib.import_module(peer.package)
+        except (ImportError, OSError) as error:
+            tell(f"{peer.title} is left out, it cannot be imported: {error}")
+        else:
+            usable.append(peer)
+    return usable
+
+
+def _measure(cases: list[Case], peers: list[Peer], seconds: float, repeats: int, as_json: bool) -> list[Row]:
+    from hotloop.bench.envs import CaseError, run
+    from hotloop.bench.report import short
+    from hotloop.cli.progress import PartsProgress
+
+    rows = []
+    with PartsProgress(len(cases)) as progress:
+        for case in cases:
+            title = f"{case.env}, {case.num_envs} envs, {case.threads} threads"
+            watch = functools.partial(progress.at, title)
+            try:
+                row = run(case, peers, seconds=seconds, rounds=repeats, progress=watch)
+            except CaseError as error:
+                raise UserError(str(error)) from error
+            rows.append(row)
+            progress.finish_part(f"{title}: {short(row.rate.value)} steps/s")
+            if as_json:
+                emit("row", **row.as_json())
+    return rows

@@ -1,0 +1,48 @@
+"""How far a long command is: a live bar on a terminal, a plain line per finished part elsewhere."""
+
+import sys
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from hotloop.cli.output import tell
+
+
+class PartsProgress:
+    """Progress through a known number of parts, shown on standard error."""
+
+    def __init__(self, parts: int):
+        self._live = sys.stderr.isatty()
+        self._bar = Progress(
+            BarColumn(),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.description}"),
+            console=Console(stderr=True),
+            transient=True,
+            disable=not self._live,
+        )
+        self._task = self._bar.add_task("", total=parts)
+        self._done = 0
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def at(self, part: str, what: str, share: float) -> None:
+        """The current part goes on with `what`; so much of it is done."""
+        self._bar.update(self._task, completed=self._done + share, description=f"{part}: {what}")
+
+    def finish_part(self, line: str) -> None:
+        """The current part is done; the line says with what result."""
+        self._done += 1
+        self._bar.update(self._task, completed=self._done)
+        if not self._live:
+            tell(line)
