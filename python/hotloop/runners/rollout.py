@@ -51,15 +51,15 @@ class Rollout:
     def send(self, actions: ArrayLike, group: int, slot: int) -> None:
         """Sends a group on its way with what it decided at time `slot`; `ThreadRunner.recv` hands it back."""
         self._runner._pool.send(actions, group, self._native, slot)
-        self._runner._targets[group] = (self, slot)
+        self._runner._arrivals.expect(group, (self, slot))
 
     @property
     def final(self) -> Final:
         """Final observations under `same_step`, to be read before a group is sent elsewhere or the runner stepped."""
         return Final(*self._runner._pool.rollout_finals(self._native))
 
-    def _at(self, name: str, slot: int) -> NDArray[Any]:
-        """An array as it is after the step of that slot."""
+    def slot(self, name: str, slot: int) -> NDArray[Any]:
+        """An array as the step of that slot leaves it: its outcome, or what is seen after it."""
         outcome = name in ("reward", "terminated", "truncated", "cut")
         array: NDArray[Any] = self._arrays[name][slot if outcome else slot + 1]
         return array

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import numpy as np
@@ -15,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from hotloop import _core
 from hotloop.envs.spaces import action_space, observation_space
 from hotloop.runners import arguments
+from hotloop.runners.arrivals import Arrivals
 from hotloop.runners.batch import Batch
 from hotloop.runners.infos import InfoMaker
 from hotloop.runners.reports import EpisodeReport, Fault, FaultReport
@@ -25,6 +24,8 @@ if TYPE_CHECKING:
 
     Step = tuple[NDArray[Any], NDArray[np.float32], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]
     Seen = tuple[NDArray[Any], dict[str, Any]]
+
+_OUTCOME = ("obs", "reward", "terminated", "truncated")
 
 
 class ThreadRunner(VectorEnv[Any, Any, Any]):
@@ -81,18 +82,17 @@ class ThreadRunner(VectorEnv[Any, Any, Any]):
         self.single_action_space = action_space(described["action"])
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
+        self.masked = described["masked"]
         self.reward_terms = tuple(described["terms"])
         self.metrics = tuple(described["metrics"])
 
         self._same_step = mode == AutoresetMode.SAME_STEP
         self._infos = InfoMaker(self.num_envs, described["infos"], wanted)
         # What `info` holds besides what was asked for; rollouts have `valid` and `policy` for one seat too.
-        self._told = ["action_mask"] if described["masked"] else []
+        self._told = ["action_mask"] if self.masked else []
         self._told += ["valid", "policy"] if self.seats > 1 else []
         self._told += ["infos"] if wanted else []
-        starts = self._pool.group_starts()
-        self._slices = [slice(first, last) for first, last in pairwise(starts)]
-        self._targets: list[tuple[Rollout, int] | None] = [None] * self.num_groups
+        self._arrivals = Arrivals(self._pool)
         self._seed_now: int | None = None
 
     def step(
@@ -163,48 +163,28 @@ class ThreadRunner(VectorEnv[Any, Any, Any]):
 
     def group_rows(self, group: int) -> slice:
         """The rows of a group."""
-        return self._slices[arguments.within("group", group, 0, self.num_groups - 1)]
+        return self._arrivals.slices[arguments.within("group", group, 0, self.num_groups - 1)]
 
     def send(self, actions: ArrayLike, group: int) -> None:
         """Sends one group on its way, with an action for each of its rows; `recv` hands it back."""
         self._pool.send(actions, group)
-        self._targets[group] = None
+        self._arrivals.expect(group, None)
 
     def recv(self) -> Batch:
         """Waits for the `groups_per_batch` groups that are ready first, or for those in flight if they are fewer."""
         groups, faulted = self._pool.recv(self.groups_per_batch)
-        targets = [self._targets[group] for group in groups]
-        slices = [self._slices[group] for group in groups]
-        together = all(b == a + 1 for a, b in pairwise(groups)) and targets.count(targets[0]) == len(targets)
-        if together:
-            targets, slices = targets[:1], [slice(slices[0].start, slices[-1].stop)]
-
-        def gathered(name: str) -> NDArray[Any]:
-            parts = [self._arrived(name, target)[rows] for target, rows in zip(targets, slices, strict=True)]
-            return parts[0] if together else np.concatenate(parts)
-
-        rows = self._rows[slices[0]] if together else np.concatenate([self._rows[part] for part in slices])
-        info: dict[str, Any] = {name: gathered(name) for name in self._told}
+        names = [*_OUTCOME, *self._told]
         if faulted:
-            info["cut"] = gathered("cut")
-        if self._same_step and not any(targets) and (finals := self._pool.finals(groups)) is not None:
-            info["finals"] = finals
-        self._infos.complete(info, len(rows))
-        obs, reward, terminated, truncated = map(gathered, ("obs", "reward", "terminated", "truncated"))
+            names.append("cut")
+        (obs, reward, terminated, truncated, *told), rows = self._arrivals.gather(groups, names)
+        info: dict[str, Any] = dict(zip(names[4:], told, strict=True))
+        if self._same_step and not self._arrivals.in_rollout(groups):
+            finals = self._pool.finals(groups)
+            if finals is not None:
+                info["finals"] = finals
+        if info:
+            self._infos.complete(info, len(rows))
         return Batch(obs, reward, terminated, truncated, info, tuple(groups), rows)
-
-    def _arrived(self, name: str, target: tuple[Rollout, int] | None) -> NDArray[Any]:
-        return self._flight[name] if target is None else target[0]._at(name, target[1])
-
-    @cached_property
-    def _flight(self) -> dict[str, NDArray[Any]]:
-        return self._pool.flight()
-
-    @cached_property
-    def _rows(self) -> NDArray[np.int64]:
-        rows = np.arange(self.num_envs)
-        rows.flags.writeable = False
-        return rows
 
     def rollout(self, horizon: int) -> Rollout:
         """Memory for `horizon` steps of every row, which groups can be sent to."""
