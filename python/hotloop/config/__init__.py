@@ -1,0 +1,27 @@
+"""What a run is told: one documented model per part, built from YAML files and `key=value` overrides."""
+
+from hotloop.config.errors import ConfigError
+from hotloop.config.loading import load_config, packaged_names, presets
+from hotloop.config.models import (
+    Config,
+    EnvConfig,
+    PolicyConfig,
+    PPOConfig,
+    RunnerConfig,
+    TrackConfig,
+    TrainConfig,
+)
+
+__all__ = [
+    "Config",
+    "ConfigError",
+    "EnvConfig",
+    "PPOConfig",
+    "PolicyConfig",
+    "RunnerConfig",
+    "TrackConfig",
+    "TrainConfig",
+    "load_config",
+    "packaged_names",
+    "presets",
+]

@@ -1,0 +1,161 @@
+"""The config's parts. Each field says what it does where it is declared; YAML, command line and docs follow from here."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Schedule = Literal["constant", "linear"]
+
+
+class Part(BaseModel):
+    """One part of the config: unknown keys are errors, and nothing changes after it was checked."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class EnvConfig(Part):
+    """Which env, and its own options beside the name: `env.map=8x8`."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    name: str = Field(description="The name of a native env; `hotloop envs` lists them.")
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The env's options that differ from their defaults."""
+        return dict(self.model_extra or {})
+
+
+class RunnerConfig(Part):
+    """How many envs are stepped, and by what."""
+
+    num_envs: int = Field(64, ge=1, description="Envs stepped at once; each adds a row per agent.")
+    num_threads: int | None = Field(
+        None, ge=1, le=1024, description="Threads that collect and learn; left out: one per core. Never changes results."
+    )
+
+
+class PolicyConfig(Part):
+    """The policy, described by data."""
+
+    hidden: list[int] = Field([64, 64], min_length=1, description="Sizes of the dense layers.")
+    activation: Literal["tanh", "relu", "silu", "gelu"] = Field("tanh", description="What stands between the layers.")
+    shared: bool = Field(True, description="Whether policy and value share the dense layers.")
+    embedding: int = Field(
+        0, ge=0, description="Length of the vector that stands for a discrete observation; 0 takes it as one-hot."
+    )
+    log_std: float = Field(
+        0.0, ge=-10, le=5, description="Logarithm of the first standard deviation of continuous actions."
+    )
+    memory: Literal["none"] = Field("none", description="What the policy remembers between steps.")
+
+
+class PPOConfig(Part):
+    """Proximal policy optimisation."""
+
+    horizon: int = Field(64, ge=1, description="Steps of every row per iteration.")
+    epochs: int = Field(4, ge=1, description="Passes over the rollout per iteration.")
+    minibatch_size: int = Field(1024, ge=1, description="Steps per gradient step.")
+    learning_rate: float = Field(1e-3, gt=0, description="Step size of Adam.")
+    learning_rate_schedule: Schedule = Field(
+        "constant", description="`linear` lets the learning rate fall to zero over train.steps."
+    )
+    gamma: float = Field(0.99, ge=0, le=1, description="Discount per step.")
+    gae_lambda: float = Field(0.95, ge=0, le=1, description="How far advantages look ahead, from 0 (one step) to 1.")
+    clip: float = Field(0.2, gt=0, description="How far the ratio of probabilities may move from one.")
+    value_clip: float | None = Field(
+        None, gt=0, description="How far a value may move per iteration; left out: without limit."
+    )
+    value_weight: float = Field(0.5, ge=0, description="Weight of the value's loss.")
+    entropy: float = Field(0.0, ge=0, description="Weight of the entropy bonus.")
+    entropy_schedule: Schedule = Field("constant", description="`linear` lets the bonus fall to zero over train.steps.")
+    max_gradient_norm: float = Field(0.5, gt=0, description="Longer gradients are shortened to this norm.")
+    normalize_advantages: bool = Field(
+        True, description="Whether advantages are brought to mean 0 and deviation 1 over the rollout."
+    )
+    target_kl: float | None = Field(
+        None, gt=0, description="Epochs end early once the policy has moved this far; left out: never."
+    )
+    reward_scale: float = Field(
+        1.0, gt=0, description="Rewards are multiplied with this first; with shared layers it is decisive."
+    )
+    reward_clip: float | None = Field(
+        None, gt=0, description="The largest scaled reward in size; left out: without limit."
+    )
+    normalize_observations: bool = Field(
+        False, description="Whether observations are brought to mean 0 and deviation 1 by running statistics."
+    )
+    normalize_rewards: bool = Field(
+        False, description="Whether rewards are divided by the running deviation of the discounted return."
+    )
+    beta1: float = Field(0.9, ge=0, lt=1, description="Adam's decay of the mean gradient.")
+    beta2: float = Field(0.999, ge=0, lt=1, description="Adam's decay of the mean squared gradient.")
+    epsilon: float = Field(1e-5, gt=0, description="Adam's smallest divisor.")
+
+
+class TrainConfig(Part):
+    """How long to train, and what happens on the way. A run ends at the first limit it reaches."""
+
+    algorithm: Literal["ppo"] = Field("ppo", description="What learns.")
+    learner: Literal["auto", "native"] = Field("auto", description="Which implementation of it; auto takes native.")
+    steps: int | None = Field(None, ge=1, description="End after this many steps (decisions of rows).")
+    episodes: int | None = Field(
+        None, ge=1, description="End after this many finished episodes, looked at once per record."
+    )
+    minutes: float | None = Field(None, gt=0, description="End after this many minutes of training.")
+    until: float | None = Field(
+        None,
+        description="End when the mean return of the last finished episodes reaches this and an evaluation confirms it.",
+    )
+    until_episodes: int = Field(100, ge=1, le=4096, description="How many finished episodes `until` looks at.")
+    seed: int = Field(0, ge=0, lt=2**64, description="Decides everything random: a run is a function of config and seed.")
+    evaluate_every: int = Field(0, ge=0, description="Iterations from an evaluation to the next; 0: only at the end.")
+    evaluate_episodes: int = Field(
+        100, ge=0, description="Episodes of an evaluation, on envs of its own; 0: no evaluation at all."
+    )
+    checkpoint_every: int = Field(
+        1000, ge=0, description="Iterations from a checkpoint to the next; 0: only at the end."
+    )
+    keep_last: int = Field(3, ge=1, description="How many checkpoints are kept, beside the best.")
+
+
+class TrackConfig(Part):
+    """What is recorded, by fixed counts of iterations, so that it is the same in every repetition."""
+
+    interval: int = Field(16, ge=1, description="Iterations per record.")
+    statistics_every: int = Field(
+        0,
+        ge=0,
+        description="Iterations from one set of statistics of gradients, weights and actions to the next; 0: none.",
+    )
+
+
+class Config(Part):
+    """All that a run is told."""
+
+    env: EnvConfig
+    runner: RunnerConfig = Field(default_factory=RunnerConfig)
+    policy: PolicyConfig = Field(default_factory=PolicyConfig)
+    ppo: PPOConfig = Field(default_factory=PPOConfig)
+    train: TrainConfig = Field(default_factory=TrainConfig)
+    track: TrackConfig = Field(default_factory=TrackConfig)
+
+    def to_yaml(self) -> str:
+        """The whole config as YAML, every default spelled out."""
+        import yaml
+
+        text: str = yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False)
+        return text
+
+
+def dotted_names() -> list[str]:
+    """Every key of the config but the options of envs, in order."""
+    names = []
+    for part, field in Config.model_fields.items():
+        kind = field.annotation
+        assert isinstance(kind, type)
+        assert issubclass(kind, Part)
+        names += [f"{part}.{name}" for name in kind.model_fields]
+    return names

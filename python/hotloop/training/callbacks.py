@@ -1,0 +1,184 @@
+"""What listeners of the trainer are told, and when."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from hotloop.config import Config
+    from hotloop.training.evaluation import Evaluation
+    from hotloop.training.runs import Run
+
+
+@dataclass(frozen=True)
+class StartReport:
+    """A run is about to train."""
+
+    run: str
+    """Its name, which is its folder's too."""
+    path: Path
+    config: Config
+    learner: str
+    """Which learner was taken, and why."""
+    parameters: int
+    """How many weights the policy has."""
+    num_threads: int
+    resumed_at: int | None
+    """The step of the checkpoint that it goes on from; `None` for a fresh run."""
+    notes: tuple[str, ...] = ()
+    """What a person should know: checkpoints that were refused, say."""
+
+
+@dataclass(frozen=True)
+class TimeSplit:
+    """Where the seconds went."""
+
+    env: float = 0.0
+    inference: float = 0.0
+    copy: float = 0.0
+    learn: float = 0.0
+    rest: float = 0.0
+
+    @property
+    def total(self) -> float:
+        """All of them."""
+        return self.env + self.inference + self.copy + self.learn + self.rest
+
+
+@dataclass(frozen=True)
+class ProgressReport:
+    """How far a run has come: told a few times a second, whenever that is, for displays."""
+
+    steps: int
+    iterations: int
+    episodes: int
+    seconds: float
+    steps_per_second: float
+    """Since the last such report."""
+    fraction: float
+    """How much of the nearest limit is used up; 0 when none is known."""
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """A closer look at weights, gradients and actions after an iteration."""
+
+    weights: dict[str, dict[str, float]]
+    """Of each array: `norm`, `mean`, `std`, `max` (in size)."""
+    gradients: dict[str, dict[str, float]]
+    """The same of the gradient of the loss over the whole rollout."""
+    actions: dict[str, Any]
+    """`shares` of the choices of each set, or `mean` and `std` of each amount."""
+
+
+@dataclass(frozen=True)
+class IterationReport:
+    """What the last `iterations_in` iterations did: told every `track.interval` iterations.
+
+    Episodes count per row. Returns are NaN while no episode has finished.
+    """
+
+    iterations: int
+    steps: int
+    episodes: int
+    seconds: float
+    """Of training, earlier parts of a resumed run included."""
+    iterations_in: int
+    steps_in: int
+    seconds_in: float
+    steps_per_second: float
+    episodes_in: int
+    return_mean: float
+    return_std: float
+    return_min: float
+    return_max: float
+    return_recent: float
+    """The mean over the last `train.until_episodes` episodes."""
+    length_mean: float
+    terms: dict[str, float]
+    metrics: dict[str, float]
+    policy_loss: float
+    value_loss: float
+    entropy: float
+    kl: float
+    clip_fraction: float
+    explained_variance: float
+    gradient_norm: float
+    epochs: float
+    gradient_steps: int
+    dropped: int
+    """Gradient steps that were left out because they were not finite."""
+    faults: int
+    """Envs that gave what they must not give, and were reset."""
+    learning_rate: float
+    entropy_weight: float
+    time: TimeSplit
+    statistics: Statistics | None = None
+
+
+@dataclass(frozen=True)
+class EvaluationReport:
+    """How well the policy does on envs of its own, taking its most probable actions."""
+
+    iterations: int
+    steps: int
+    evaluation: Evaluation
+    is_best: bool
+    confirms: bool
+    """Whether it was made to confirm that `train.until` is reached."""
+
+
+@dataclass(frozen=True)
+class CheckpointReport:
+    """A checkpoint is on the disk."""
+
+    iterations: int
+    steps: int
+    path: Path
+    is_best: bool
+
+
+@dataclass(frozen=True)
+class TroubleReport:
+    """Something went wrong and training goes on: gradients that were not finite, a return to a checkpoint."""
+
+    iterations: int
+    steps: int
+    what: str
+    attempt: int
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+class Callback:
+    """Listens to a run. Override what is of interest; every method may be left out.
+
+    The trainer waits for each call, so keep them short. An exception ends the run; the run can be resumed.
+
+    >>> class Losses(Callback):
+    ...     def iteration(self, report):
+    ...         print(report.steps, report.value_loss)
+    """
+
+    def start(self, report: StartReport) -> None:
+        """Before the first iteration."""
+
+    def progress(self, report: ProgressReport) -> None:
+        """A few times a second."""
+
+    def iteration(self, report: IterationReport) -> None:
+        """Every `track.interval` iterations, and at the end for those that are left."""
+
+    def evaluation(self, report: EvaluationReport) -> None:
+        """After an evaluation."""
+
+    def checkpoint(self, report: CheckpointReport) -> None:
+        """After a checkpoint was written."""
+
+    def trouble(self, report: TroubleReport) -> None:
+        """After something went wrong that training survives."""
+
+    def end(self, run: Run) -> None:
+        """After the last iteration, however the run ended."""
