@@ -55,7 +55,7 @@ class Row:
     def as_json(self) -> dict[str, Any]:
         """The row as `--json` gives it."""
         return {
-            "name": f"{self.case.env} envs={self.case.num_envs} threads={self.case.threads}",
+            "name": str(self.case),
             "value": self.rate.value,
             "unit": UNIT,
             "spread": self.rate.spread,

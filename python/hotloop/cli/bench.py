@@ -111,14 +111,13 @@ def _measure(cases: list[Case], peers: list[Peer], seconds: float, repeats: int,
     rows = []
     with PartsProgress(len(cases)) as progress:
         for case in cases:
-            title = f"{case.env}, {case.num_envs} envs, {case.threads} threads"
-            watch = functools.partial(progress.at, title)
+            watch = functools.partial(progress.at, str(case))
             try:
                 row = run(case, peers, seconds=seconds, rounds=repeats, progress=watch)
             except CaseError as error:
                 raise UserError(str(error)) from error
             rows.append(row)
-            progress.finish_part(f"{title}: {short(row.rate.value)} steps/s")
+            progress.finish_part(f"{case}: {short(row.rate.value)} steps/s")
             if as_json:
                 emit("row", **row.as_json())
     return rows

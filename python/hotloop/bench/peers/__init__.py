@@ -21,6 +21,9 @@ class Case:
     num_envs: int
     threads: int
 
+    def __str__(self) -> str:
+        return f"{self.env} envs={self.num_envs} threads={self.threads}"
+
 
 @dataclass(frozen=True)
 class Entry:
