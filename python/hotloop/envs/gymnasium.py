@@ -11,11 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hotloop import _core
-from hotloop.envs.spaces import action_space, observation_space
+from hotloop.envs.spaces import LegalDiscrete, action_space, observation_space
 
 
 class NativeEnv(gymnasium.Env[Any, Any]):
     """A native env by itself; for many at once `hotloop.make_vec` is thousands of times faster.
+
+    Where the env has masks, an illegal action raises; `action_space.sample()` gives legal ones.
 
     Args:
         native_name: The env's name in `hotloop.list_envs()`.
@@ -38,7 +40,8 @@ class NativeEnv(gymnasium.Env[Any, Any]):
         self._lengths: Final = [length for _, length in described["infos"]]
         self._pool = _core.Pool(native_name, 1, num_threads=1, options=options, autoreset="disabled", infos=self._infos)
         self.observation_space = observation_space(described["observation"])
-        self.action_space = action_space(described["action"])
+        self._legal = LegalDiscrete(described["action"]["n"]) if described["masked"] else None
+        self.action_space = self._legal or action_space(described["action"])
         self._number = described["observation"]["kind"] == "discrete"
         self._choice = np.zeros(1, np.int64) if described["action"]["kind"] == "discrete" else None
         self._seeded = False
@@ -72,6 +75,8 @@ class NativeEnv(gymnasium.Env[Any, Any]):
 
     def _told(self, info: dict[str, Any]) -> dict[str, Any]:
         told = {name: values[0] for name, values in info.items() if name != "infos"}
+        if self._legal is not None:
+            self._legal.legal = told["action_mask"]
         start = 0
         for name, length in zip(self._infos, self._lengths, strict=True):
             values = info["infos"][0, start : start + length]
