@@ -234,7 +234,8 @@ impl Pool {
         Ok(())
     }
 
-    pub(crate) fn must_be_idle(&self, what: &str) -> Result<()> {
+    /// Refuses while groups are in flight.
+    pub fn must_be_idle(&self, what: &str) -> Result<()> {
         self.must_be_here()?;
         match self.in_flight() {
             0 => Ok(()),
@@ -242,7 +243,8 @@ impl Pool {
         }
     }
 
-    pub(crate) fn must_have_started(&self, what: &str) -> Result<()> {
+    /// Refuses before the first reset.
+    pub fn must_have_started(&self, what: &str) -> Result<()> {
         if self.started { Ok(()) } else { state(format!("{what} needs a reset first")) }
     }
 
@@ -382,6 +384,13 @@ impl Pool {
         Ok(Some(&self.done))
     }
 
+    /// Lends a group to the caller's own thread, with all it needs to be stepped: for learners that carry groups
+    /// through many steps. Waits for it if it is on its way.
+    pub fn visit<T>(&self, group: usize, visit: impl FnOnce(Visit<'_>) -> T) -> T {
+        let Slot { group, ledger, ints, floats, rules, finals, .. } = &mut *lock(&self.slots[group]);
+        visit(Visit { group: &mut **group, ledger, ints, floats, rules, finals })
+    }
+
     /// The final observations that a group has kept. Waits for it if it is on its way.
     pub fn finals<T>(&self, group: usize, visit: impl FnOnce(&Finals) -> T) -> T {
         visit(&lock(&self.slots[group]).finals)
@@ -480,6 +489,17 @@ impl Pool {
         let group = self.starts.partition_point(|start| *start <= env) - 1;
         (group, env - self.starts[group])
     }
+}
+
+/// A group on loan.
+#[allow(missing_docs)] // named as in the pool
+pub struct Visit<'a> {
+    pub group: &'a mut dyn Group,
+    pub ledger: &'a mut Ledger,
+    pub ints: &'a mut [i32],
+    pub floats: &'a mut [f32],
+    pub rules: &'a Rules,
+    pub finals: &'a mut Finals,
 }
 
 /// Seeds for a reset.

@@ -1,5 +1,6 @@
 //! From observations as envs give them to what networks are fed: numbers, normalised if asked for, or states.
 
+use crate::moments::Moments;
 use crate::nn::policy::PolicyWork;
 use crate::nn::spec::Input;
 
@@ -20,6 +21,17 @@ impl Features {
     /// As they are.
     pub fn new(input: &Input) -> Self {
         Self { input: input.clone(), mean: Vec::new(), scale: Vec::new() }
+    }
+
+    /// Normalises with these statistics from now on; nothing changes before there are any.
+    pub fn set_statistics(&mut self, moments: &Moments) {
+        self.mean.clear();
+        self.scale.clear();
+        if moments.count > 0.0 {
+            self.mean.extend(moments.mean.iter().map(|x| *x as f32));
+            let scales = (0..moments.mean.len()).map(|i| (1.0 / (moments.variance(i) + 1e-8).sqrt()) as f32);
+            self.scale.extend(scales);
+        }
     }
 
     /// Puts the observations at these places (`row_bytes` each) into the workspace.

@@ -1,6 +1,10 @@
 //! Learning on the CPU, with the same bits everywhere: networks and PPO.
 
+pub mod acting;
+pub mod agent;
+pub mod collect;
 pub mod distribution;
 pub mod features;
+pub mod moments;
 pub mod nn;
 pub mod ppo;

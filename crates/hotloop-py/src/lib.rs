@@ -6,6 +6,7 @@
 mod actions;
 mod convert;
 mod frame;
+mod learner;
 mod memory;
 mod out;
 mod pool;
@@ -18,6 +19,8 @@ use pyo3::prelude::*;
 /// The native core of hotloop.
 #[pymodule]
 mod _core {
+    #[pymodule_export]
+    use crate::learner::Learner;
     #[pymodule_export]
     use crate::memory::Memory;
     #[pymodule_export]

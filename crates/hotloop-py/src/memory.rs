@@ -53,6 +53,16 @@ pub fn view<'py>(
     offset: usize,
     shape: &[usize],
 ) -> PyResult<Bound<'py, PyAny>> {
+    view_of(owner.as_any(), kind, owner.get().at(offset), shape)
+}
+
+/// An array over memory that `owner` keeps. The memory must be aligned for the type and stay where it is.
+pub fn view_of<'py>(
+    owner: &Bound<'py, PyAny>,
+    kind: NPY_TYPES,
+    start: *mut u8,
+    shape: &[usize],
+) -> PyResult<Bound<'py, PyAny>> {
     let py = owner.py();
     let mut dims: [npy_intp; 8] = [0; 8];
     for (dim, size) in dims.iter_mut().zip(shape) {
@@ -68,7 +78,7 @@ pub fn view<'py>(
             shape.len() as _,
             dims.as_mut_ptr(),
             std::ptr::null_mut(),
-            owner.get().at(offset).cast(),
+            start.cast(),
             NPY_ARRAY_CARRAY,
             std::ptr::null_mut(),
         );

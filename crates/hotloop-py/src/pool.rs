@@ -83,7 +83,7 @@ fn count(what: &str, value: i64, least: i64) -> PyResult<usize> {
 }
 
 impl Pool {
-    fn open(&mut self, py: Python<'_>) -> PyResult<&mut CorePool> {
+    pub(crate) fn open(&mut self, py: Python<'_>) -> PyResult<&mut CorePool> {
         let pool = self.core.as_mut().ok_or_else(|| closed(py))?;
         pool.must_be_here().map_err(raised)?;
         Ok(pool)

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use hotloop_core::env::EnvType;
+use hotloop_core::env::{EnvType, Spec};
 use hotloop_core::error::Error;
 use hotloop_core::fields::Describe;
 use hotloop_core::options::Options;
@@ -34,6 +34,15 @@ pub fn resolve(env: &EnvType, changes: Option<&Bound<'_, PyDict>>) -> PyResult<O
     Options::defaults(env.options.clone()).with(env.name, &options(changes)?).map_err(raised)
 }
 
+fn spec_of(env: &EnvType, options: &Options) -> PyResult<Spec> {
+    (env.spec)(options).map_err(|why| raised(Error::Input(format!("options of {}: {why}", env.name))))
+}
+
+/// What an env shows and takes under some options.
+pub fn spec(env: &EnvType, changes: Option<&Bound<'_, PyDict>>) -> PyResult<Spec> {
+    spec_of(env, &resolve(env, changes)?)
+}
+
 /// The spaces of an env under some options, and its state: name, type and length of every field.
 #[pyfunction]
 #[pyo3(signature = (name, options=None))]
@@ -44,8 +53,7 @@ pub fn describe<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     let env = find(name)?;
     let options = resolve(&env, options)?;
-    let spec = (env.spec)(&options).map_err(|why| raised(Error::Input(format!("options of {name}: {why}"))))?;
-    let described = described(py, &spec)?;
+    let described = described(py, &spec_of(&env, &options)?)?;
     let mut fields = Describe::default();
     (env.build)(&options, 1).fields(0, &mut fields);
     let state: Vec<_> = fields.0.iter().map(|field| (field.name, field_type(field.kind).0, field.len)).collect();

@@ -1,0 +1,351 @@
+//! The whole of a native PPO run's learning side: policy, statistics, rollout, optimiser, and the iteration that ties
+//! them together.
+
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use hotloop_core::env::Spec;
+use hotloop_core::error::{Error, Result, input};
+use hotloop_core::group::Autoreset;
+use hotloop_core::pool::Pool;
+use hotloop_core::rng::{Purpose, Stream};
+use hotloop_core::simd::Isa;
+use hotloop_core::space::Observation;
+use hotloop_core::team::Team;
+
+use crate::acting::Player;
+use crate::collect::{Collection, Scratch};
+use crate::features::Features;
+use crate::moments::Moments;
+use crate::nn::policy::Policy;
+use crate::nn::spec::{Input, PolicySpec};
+use crate::ppo::advantage::Gae;
+use crate::ppo::config::Settings;
+use crate::ppo::rollout::Rollout;
+use crate::ppo::update::{Learner, Report};
+
+/// Parts that statistics are taken in, whatever the number of threads.
+const PARTS: usize = 16;
+
+/// How an agent is made.
+#[derive(Clone, Debug)]
+pub struct AgentSetup {
+    /// Rows it collects from.
+    pub rows: usize,
+    /// Steps per row and iteration.
+    pub horizon: usize,
+    /// The run's seed.
+    pub seed: u64,
+    /// How often the run was rolled back.
+    pub attempt: u32,
+    /// Threads, the caller among them.
+    pub threads: usize,
+    /// The index of the first row among all rows of a run.
+    pub first_row: u32,
+    /// Whether observations are normalised by running statistics.
+    pub normalize_observations: bool,
+    /// Whether rewards are scaled by the running deviation of returns.
+    pub normalize_rewards: bool,
+}
+
+/// Settings of an iteration beyond PPO's own.
+#[derive(Clone, Debug)]
+pub struct IterationSettings {
+    /// PPO's.
+    pub ppo: Settings,
+    /// What rewards are multiplied with.
+    pub reward_scale: f32,
+    /// The largest scaled reward in size.
+    pub reward_clip: f32,
+}
+
+/// What an iteration did.
+#[derive(Clone, Debug, Default)]
+pub struct IterationReport {
+    /// The update's.
+    pub update: Report,
+    /// Rows and steps that trained.
+    pub steps: u64,
+    /// How much of the targets' variance the values explain.
+    pub explained_variance: f64,
+    /// Thread time in envs.
+    pub env: Duration,
+    /// Thread time in policies while collecting.
+    pub inference: Duration,
+    /// Time of the update.
+    pub learn: Duration,
+    /// Time of all of it.
+    pub total: Duration,
+}
+
+/// A policy that learns.
+pub struct Agent {
+    /// The policy, then frozen ones.
+    pub players: Vec<Player>,
+    /// The last rollout.
+    pub rollout: Rollout,
+    /// The optimiser.
+    pub learner: Learner,
+    /// Statistics of observations.
+    pub observations: Moments,
+    /// Statistics of discounted returns.
+    pub returns: Moments,
+    /// Each row's discounted return so far.
+    pub running: Vec<f64>,
+    /// How it was made.
+    pub setup: AgentSetup,
+    /// What the env shows and takes.
+    pub spec: Spec,
+    /// The instruction set in use.
+    pub isa: Isa,
+    team: Team,
+    scratches: Vec<Mutex<Scratch>>,
+}
+
+/// What a network is fed for an observation space.
+pub fn input_for(observation: &Observation, embedding: usize) -> Input {
+    match observation {
+        Observation::Box { .. } => Input::Real { len: observation.len() },
+        Observation::Bytes { high, .. } => Input::Bytes { len: observation.len(), high: (*high).max(1) },
+        Observation::Discrete { n } if embedding > 0 => Input::Embedding { n: *n, dim: embedding },
+        Observation::Discrete { n } => Input::OneHot { n: *n },
+    }
+}
+
+impl Agent {
+    /// Builds policy and rollout, and starts the threads.
+    pub fn new(spec: &Spec, policy: &PolicySpec, setup: AgentSetup) -> Result<Self> {
+        if setup.rows == 0 || setup.horizon == 0 || setup.rows * setup.horizon > u32::MAX as usize {
+            return input(format!(
+                "a rollout of {} rows and {} steps: expected 1 to 2**32 - 1 in all",
+                setup.rows, setup.horizon
+            ));
+        }
+        let built = Policy::new(policy, setup.seed, setup.attempt).map_err(Error::Input)?;
+        let player = Player { features: Features::new(&built.spec.input), policy: built };
+        let numbers = match player.policy.spec.input {
+            Input::Real { len } | Input::Bytes { len, .. } if setup.normalize_observations => len,
+            _ => 0,
+        };
+        let team = Team::new(setup.threads, false)
+            .map_err(|why| Error::State(format!("cannot start {} threads: {why}", setup.threads)))?;
+        let mut agent = Self {
+            rollout: Rollout::new(spec, &policy.head, setup.rows, setup.horizon),
+            learner: Learner::new(&player.policy, spec.masked),
+            players: vec![player],
+            observations: Moments::new(numbers),
+            returns: Moments::new(1),
+            running: vec![0.0; if setup.normalize_rewards { setup.rows } else { 0 }],
+            isa: Isa::from_env().map_err(Error::Input)?,
+            spec: spec.clone(),
+            setup,
+            team,
+            scratches: Vec::new(),
+        };
+        agent.set_opponents(Vec::new());
+        Ok(agent)
+    }
+
+    /// Replaces the frozen policies.
+    pub fn set_opponents(&mut self, opponents: Vec<Player>) {
+        self.players.truncate(1);
+        self.players.extend(opponents);
+        let scratch = || Mutex::new(Scratch::new(&self.players, self.spec.masked));
+        self.scratches = (0..self.team.threads()).map(|_| scratch()).collect();
+    }
+
+    /// The policy that learns.
+    pub fn policy(&self) -> &Policy {
+        &self.players[0].policy
+    }
+
+    /// Threads, the caller among them.
+    pub fn threads(&self) -> usize {
+        self.team.threads()
+    }
+
+    /// To be called when the statistics of observations have changed.
+    pub fn refresh_features(&mut self) {
+        self.players[0].features.set_statistics(&self.observations);
+    }
+
+    /// The streams of an iteration: noise of actions, and order of rows.
+    fn stream(&self, purpose: Purpose, iteration: u64) -> Stream {
+        let stream = Stream::new(self.setup.seed, self.setup.attempt, purpose);
+        stream.fold(iteration as u32).fold((iteration >> 32) as u32)
+    }
+
+    /// The noise of an iteration's actions.
+    pub fn noise(&self, iteration: u64) -> Stream {
+        self.stream(Purpose::Action, iteration)
+    }
+
+    /// How advantages are made with these settings and statistics.
+    pub fn gae(&self, settings: &IterationSettings) -> Gae {
+        let normal = if self.running.is_empty() { 1.0 } else { 1.0 / (self.returns.variance(0) + 1e-8).sqrt() };
+        Gae {
+            gamma: settings.ppo.gamma,
+            lambda: settings.ppo.gae_lambda,
+            reward_scale: (f64::from(settings.reward_scale) * normal) as f32,
+            reward_clip: settings.reward_clip,
+        }
+    }
+
+    /// Fills the rollout, advantages included.
+    pub fn collect(&mut self, pool: &mut Pool, settings: &IterationSettings, iteration: u64) -> Result<()> {
+        self.must_fit(pool)?;
+        let collection = Collection {
+            players: &self.players,
+            noise: self.noise(iteration),
+            first_row: self.setup.first_row,
+            gae: self.gae(settings),
+        };
+        collection.run(pool, &mut self.rollout, &self.scratches, self.isa, &mut self.team);
+        Ok(())
+    }
+
+    fn must_fit(&self, pool: &Pool) -> Result<()> {
+        pool.must_be_idle("collecting")?;
+        pool.must_have_started("collecting")?;
+        if self.team.lost() {
+            return Err(Error::State("this learner was made before the process forked: make a new one".into()));
+        }
+        if pool.rows() != self.setup.rows || *pool.spec() != self.spec {
+            return input(format!(
+                "the runner has {} rows of {}, the learner {} and its own spaces: they must be the same",
+                pool.rows(),
+                pool.env().name,
+                self.setup.rows
+            ));
+        }
+        if pool.rules().autoreset != Autoreset::SameStep {
+            return input("collecting needs a runner with autoreset same_step");
+        }
+        Ok(())
+    }
+
+    /// Fills advantage, target and weight from the rest of the rollout.
+    pub fn advantages(&mut self, settings: &IterationSettings) {
+        let gae = self.gae(settings);
+        let (rows, horizon) = (self.rollout.rows, self.rollout.horizon);
+        let views = self.rollout.views();
+        self.team.run(rows.div_ceil(crate::nn::net::TILE), &|part| {
+            let first = part * crate::nn::net::TILE;
+            let count = crate::nn::net::TILE.min(rows - first);
+            // SAFETY: each part has rows of its own.
+            unsafe { gae.rows(views, horizon, first, count) };
+        });
+    }
+
+    /// Improves the policy from the rollout, then takes the rollout into the statistics.
+    pub fn update(&mut self, settings: &IterationSettings, iteration: u64) -> Report {
+        let stream = self.stream(Purpose::Shuffle, iteration);
+        let Player { policy, features } = &mut self.players[0];
+        let report =
+            self.learner.update(policy, &self.rollout, features, &settings.ppo, stream, self.isa, &mut self.team);
+        self.watch(settings);
+        report
+    }
+
+    /// One iteration.
+    pub fn iterate(
+        &mut self,
+        pool: &mut Pool,
+        settings: &IterationSettings,
+        iteration: u64,
+    ) -> Result<IterationReport> {
+        let start = Instant::now();
+        self.collect(pool, settings, iteration)?;
+        let collected = Instant::now();
+        let explained_variance = self.explained_variance();
+        let update = self.update(settings, iteration);
+        let mut report = IterationReport {
+            update,
+            steps: self.rollout.weight.iter().filter(|weight| **weight > 0.0).count() as u64,
+            explained_variance,
+            learn: collected.elapsed(),
+            total: start.elapsed(),
+            ..IterationReport::default()
+        };
+        for scratch in &mut self.scratches {
+            let scratch = scratch.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
+            report.env += std::mem::take(&mut scratch.env);
+            report.inference += std::mem::take(&mut scratch.inference);
+        }
+        Ok(report)
+    }
+
+    /// How much of the targets' variance the values explain.
+    pub fn explained_variance(&self) -> f64 {
+        let (mut targets, mut errors) = (Moments::new(1), Moments::new(1));
+        let rows = self.rollout.weight.iter().zip(&self.rollout.target).zip(&self.rollout.value);
+        for ((weight, target), value) in rows {
+            if *weight > 0.0 {
+                targets.push(std::iter::once(f64::from(*target)));
+                errors.push(std::iter::once(f64::from(target - value)));
+            }
+        }
+        if targets.squares[0] == 0.0 { 0.0 } else { 1.0 - errors.squares[0] / targets.squares[0] }
+    }
+
+    /// Merges the rollout into the statistics that the next iterations act and learn with.
+    fn watch(&mut self, settings: &IterationSettings) {
+        if !self.observations.mean.is_empty() {
+            self.watch_observations();
+            self.refresh_features();
+        }
+        if !self.running.is_empty() {
+            self.watch_returns(settings);
+        }
+    }
+
+    fn watch_observations(&mut self) {
+        let (rollout, input) = (&self.rollout, self.players[0].policy.spec.input.clone());
+        let width = self.observations.mean.len();
+        let steps = rollout.horizon;
+        let parts: Vec<Mutex<Moments>> = (0..PARTS).map(|_| Mutex::new(Moments::new(width))).collect();
+        self.team.run(PARTS, &|part| {
+            let mut moments = parts[part].lock().expect("each part has one owner");
+            for at in part * steps / PARTS * rollout.rows..(part + 1) * steps / PARTS * rollout.rows {
+                if rollout.valid[at] && rollout.policy[at] == 0 {
+                    let bytes = &rollout.obs[at * rollout.obs_bytes..][..rollout.obs_bytes];
+                    match input {
+                        Input::Bytes { high, .. } => {
+                            moments.push(bytes.iter().map(|x| f64::from(f32::from(*x) * (1.0 / f32::from(high)))));
+                        }
+                        _ => moments.push(bytes.chunks_exact(4).map(|x| {
+                            f64::from(f32::from_ne_bytes([x[0], x[1], x[2], x[3]]))
+                        })),
+                    }
+                }
+            }
+        });
+        for part in parts {
+            self.observations.merge(&part.into_inner().expect("no thread panicked"));
+        }
+    }
+
+    fn watch_returns(&mut self, settings: &IterationSettings) {
+        let (rollout, gamma) = (&self.rollout, f64::from(settings.ppo.gamma));
+        for step in 0..rollout.horizon {
+            for (row, running) in self.running.iter_mut().enumerate() {
+                let at = step * rollout.rows + row;
+                *running = *running * gamma + f64::from(rollout.reward[at] * settings.reward_scale);
+                if rollout.valid[at] && rollout.policy[at] == 0 {
+                    self.returns.push(std::iter::once(*running));
+                }
+                if rollout.terminated[at] || rollout.truncated[at] {
+                    *running = 0.0;
+                }
+            }
+        }
+    }
+
+    /// The gradient of the whole rollout as one batch, and the loss.
+    pub fn gradient(&mut self, settings: &IterationSettings) -> (Vec<f32>, crate::ppo::loss::Means) {
+        let Player { policy, features } = &self.players[0];
+        let (gradient, means) =
+            self.learner.gradient(policy, &self.rollout, features, &settings.ppo, self.isa, &mut self.team);
+        (gradient.to_vec(), means)
+    }
+}

@@ -1,0 +1,242 @@
+//! Collecting a rollout from native envs: each thread takes a group through the whole horizon (see, decide, step), then
+//! through its advantages, with no barrier per step.
+
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use hotloop_core::env::{Actions, Spec};
+use hotloop_core::group::{Frames, Keep};
+use hotloop_core::pool::{Pool, Visit};
+use hotloop_core::rng::Stream;
+use hotloop_core::simd::{Isa, Kernel, Simd};
+use hotloop_core::space::Action;
+use hotloop_core::team::Team;
+
+use crate::acting::{ActWork, Decided, Draw, Player, Seen};
+use crate::nn::net::TILE;
+use crate::ppo::advantage::Gae;
+use crate::ppo::rollout::{Rollout, Views};
+
+/// Room for one thread.
+pub struct Scratch {
+    players: Vec<ActWork>,
+    rows: Vec<Vec<u32>>,
+    all: Vec<u32>,
+    values: Vec<f32>,
+    /// Time spent in envs.
+    pub env: Duration,
+    /// Time spent in policies.
+    pub inference: Duration,
+}
+
+impl Scratch {
+    /// For these players.
+    pub fn new(players: &[Player], masked: bool) -> Self {
+        Self {
+            players: players.iter().map(|player| ActWork::new(&player.policy, masked)).collect(),
+            rows: vec![Vec::new(); players.len()],
+            all: Vec::new(),
+            values: Vec::new(),
+            env: Duration::ZERO,
+            inference: Duration::ZERO,
+        }
+    }
+}
+
+/// What a collection is made with.
+#[derive(Clone, Copy)]
+pub struct Collection<'a> {
+    /// The learner first, then its frozen opponents.
+    pub players: &'a [Player],
+    /// Noise of this iteration's actions.
+    pub noise: Stream,
+    /// The index of row 0 among all rows of a run.
+    pub first_row: u32,
+    /// How advantages are made.
+    pub gae: Gae,
+}
+
+impl Collection<'_> {
+    /// Fills the rollout. The pool resets in the same step and rests.
+    pub fn run(
+        &self,
+        pool: &Pool,
+        rollout: &mut Rollout,
+        scratches: &[Mutex<Scratch>],
+        isa: Isa,
+        team: &mut Team,
+    ) {
+        let horizon = rollout.horizon;
+        let views = rollout.views();
+        team.run(pool.groups(), &|group| {
+            // There are as many scratches as threads, so one is free.
+            let mut scratch = scratches.iter().find_map(|scratch| scratch.try_lock().ok()).expect("a free scratch");
+            let rows = pool.group_rows(group);
+            pool.visit(group, |visit| {
+                let task = Group { collection: self, spec: pool.spec(), views, horizon, first: rows.start, count: rows.len() };
+                isa.run(Carry { task, visit, scratch: &mut scratch });
+            });
+        });
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Group<'a> {
+    collection: &'a Collection<'a>,
+    spec: &'a Spec,
+    views: Views<'a>,
+    horizon: usize,
+    first: usize,
+    count: usize,
+}
+
+struct Carry<'a, 'b> {
+    task: Group<'a>,
+    visit: Visit<'b>,
+    scratch: &'a mut Scratch,
+}
+
+impl Kernel for Carry<'_, '_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        let Self { task, mut visit, scratch } = self;
+        scratch.all.clear();
+        scratch.all.extend(0..task.count as u32);
+        visit.finals.clear();
+        task.look(&mut visit);
+        for step in 0..task.horizon {
+            let start = Instant::now();
+            task.decide(simd, scratch, &mut visit, step);
+            let decided = Instant::now();
+            task.step(&mut visit, step);
+            scratch.inference += decided - start;
+            scratch.env += decided.elapsed();
+        }
+        let start = Instant::now();
+        task.bootstrap(simd, scratch, &visit);
+        for first in (0..task.count).step_by(TILE) {
+            let count = TILE.min(task.count - first);
+            // SAFETY: these rows are this group's alone.
+            unsafe { task.collection.gae.rows(task.views, task.horizon, task.first + first, count) };
+        }
+        scratch.inference += start.elapsed();
+    }
+}
+
+impl Group<'_> {
+    // SAFETY, throughout: the rows from `first` on are this group's alone.
+
+    fn seen(&self, step: usize) -> Seen<'_> {
+        let (obs, mask) = unsafe {
+            (self.views.obs.part(step, self.first, self.count), self.views.mask.part(step, self.first, self.count))
+        };
+        Seen { row_bytes: obs.len() / self.count, obs, mask_len: mask.len() / self.count, mask }
+    }
+
+    /// What the rows see before the first step.
+    fn look(&self, visit: &mut Visit<'_>) {
+        let mut frames = unsafe {
+            Frames {
+                obs: self.views.obs.part(0, self.first, self.count),
+                reward: &mut [],
+                terminated: &mut [],
+                truncated: &mut [],
+                cut: &mut [],
+                valid: self.views.valid.part(0, self.first, self.count),
+                mask: self.views.mask.part(0, self.first, self.count),
+                policy: self.views.policy.part(0, self.first, self.count),
+                infos: &mut [],
+                finals: visit.finals,
+                keep: Keep::Truncated,
+                slot: 0,
+            }
+        };
+        visit.group.observe(visit.ledger, visit.rules, &mut frames);
+    }
+
+    #[inline(always)]
+    fn decide<S: Simd>(&self, simd: S, scratch: &mut Scratch, visit: &mut Visit<'_>, step: usize) {
+        let (choices, amounts, log_prob, value) = unsafe {
+            (
+                self.views.choices.part(step, self.first, self.count),
+                self.views.amounts.part(step, self.first, self.count),
+                self.views.log_prob.part(step, self.first, self.count),
+                self.views.value.part(step, self.first, self.count),
+            )
+        };
+        let players = self.collection.players;
+        let draw = Draw::Sample {
+            stream: self.collection.noise,
+            first_row: self.collection.first_row.wrapping_add(self.first as u32),
+            step: step as u32,
+        };
+        let mut decided = Decided { choices, amounts, log_prob, value };
+        if let [player] = players {
+            player.act(simd, &mut scratch.players[0], self.seen(step), &scratch.all, draw, &mut decided);
+        } else {
+            let policy = unsafe { self.views.policy.part(step, self.first, self.count) };
+            scratch.rows.iter_mut().for_each(Vec::clear);
+            for (row, index) in policy.iter().enumerate() {
+                // A table may name more policies than there are; the learner plays those seats.
+                let index = if (*index as usize) < players.len() { *index as usize } else { 0 };
+                scratch.rows[index].push(row as u32);
+            }
+            for ((player, work), rows) in players.iter().zip(&mut scratch.players).zip(&scratch.rows) {
+                player.act(simd, work, self.seen(step), rows, draw, &mut decided);
+            }
+        }
+        visit.ints[..decided.choices.len()].copy_from_slice(decided.choices);
+        if let Action::Continuous { low, high } = &self.spec.action {
+            for (i, (to, from)) in visit.floats.iter_mut().zip(decided.amounts.iter()).enumerate() {
+                let dim = i % low.len();
+                *to = if from.is_finite() { from.clamp(low[dim], high[dim]) } else { low[dim] };
+            }
+        }
+    }
+
+    fn step(&self, visit: &mut Visit<'_>, step: usize) {
+        let (next, first, count) = (step + 1, self.first, self.count);
+        let mut frames = unsafe {
+            Frames {
+                obs: self.views.obs.part(next, first, count),
+                reward: self.views.reward.part(step, first, count),
+                terminated: self.views.terminated.part(step, first, count),
+                truncated: self.views.truncated.part(step, first, count),
+                cut: self.views.cut.part(step, first, count),
+                valid: self.views.valid.part(next, first, count),
+                mask: self.views.mask.part(next, first, count),
+                policy: self.views.policy.part(next, first, count),
+                infos: &mut [],
+                finals: visit.finals,
+                keep: Keep::Truncated,
+                slot: step as u32,
+            }
+        };
+        visit.ledger.tick += 1;
+        let actions = Actions { ints: visit.ints, floats: visit.floats, width: self.spec.action.width() };
+        visit.group.step(visit.ledger, visit.rules, &actions, &mut frames);
+    }
+
+    /// The values of what comes after the last step, and of what truncated rows saw last.
+    #[inline(always)]
+    fn bootstrap<S: Simd>(&self, simd: S, scratch: &mut Scratch, visit: &Visit<'_>) {
+        let learner = &self.collection.players[0];
+        let work = &mut scratch.players[0];
+        let last = unsafe { self.views.value.part(self.horizon, self.first, self.count) };
+        learner.values(simd, work, self.seen(self.horizon), &scratch.all, last);
+        let finals = &*visit.finals;
+        let count = finals.rows.len();
+        if count == 0 {
+            return;
+        }
+        scratch.all.extend(scratch.all.len() as u32..count as u32);
+        scratch.values.resize(count, 0.0);
+        let seen = Seen { obs: &finals.obs, row_bytes: finals.obs.len() / count, mask: &[], mask_len: 0 };
+        learner.values(simd, work, seen, &scratch.all[..count], &mut scratch.values);
+        for ((slot, row), value) in finals.slots.iter().zip(&finals.rows).zip(&scratch.values) {
+            unsafe { self.views.bootstrap.part(*slot as usize, self.first + *row as usize, 1)[0] = *value };
+        }
+    }
+}

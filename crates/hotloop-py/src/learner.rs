@@ -1,0 +1,628 @@
+//! The native learner as Python sees it.
+
+use std::time::{Duration, Instant};
+
+use hotloop_core::rng::{Purpose, Stream};
+use hotloop_core::simd::{Kernel, Simd};
+use hotloop_core::space::Action;
+use hotloop_learn::acting::{ActWork, Decided, Draw, Player, Seen};
+use hotloop_learn::agent::{Agent, AgentSetup, IterationReport, IterationSettings, input_for};
+use hotloop_learn::features::Features;
+use hotloop_learn::moments::Moments;
+use hotloop_learn::nn::activation::Activation;
+use hotloop_learn::nn::policy::Policy;
+use hotloop_learn::nn::spec::{Head, PolicySpec};
+use hotloop_learn::ppo::config::Settings;
+use hotloop_learn::ppo::loss::Means;
+use numpy::npyffi::NPY_TYPES;
+use numpy::{PyArray1, PyArrayMethods, PyReadonlyArrayDyn, PyUntypedArrayMethods};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+
+use crate::convert::{observation_type, raised};
+use crate::memory::view_of;
+use crate::pool::Pool;
+use crate::registry;
+
+/// A policy that learns.
+#[pyclass(module = "hotloop._core")]
+pub struct Learner {
+    agent: Agent,
+}
+
+/// The value under a key, or what holds without it; removes the key, so that what is left over is unknown.
+fn take<'py, T>(dict: &Bound<'py, PyDict>, key: &str, default: T) -> PyResult<T>
+where
+    T: for<'a> FromPyObject<'a, 'py>,
+{
+    let Some(value) = dict.get_item(key)? else { return Ok(default) };
+    dict.del_item(key)?;
+    let shown = value.repr()?.to_string();
+    value.extract().map_err(|_| PyTypeError::new_err(format!("{key} is {shown}")))
+}
+
+fn nothing_left(dict: &Bound<'_, PyDict>, what: &str) -> PyResult<()> {
+    match dict.keys().iter().next() {
+        Some(key) => Err(PyValueError::new_err(format!("{what} has no {key}"))),
+        None => Ok(()),
+    }
+}
+
+fn policy_spec(env: &hotloop_core::env::Spec, description: &Bound<'_, PyDict>) -> PyResult<PolicySpec> {
+    let description = description.copy()?;
+    let embedding = take(&description, "embedding", 0)?;
+    let log_std = take(&description, "log_std", 0.0)?;
+    let activation: String = take(&description, "activation", "tanh".to_string())?;
+    let spec = PolicySpec {
+        input: input_for(&env.observation, embedding),
+        hidden: take(&description, "hidden", vec![64, 64])?,
+        activation: Activation::parse(&activation).map_err(PyValueError::new_err)?,
+        shared: take(&description, "shared", true)?,
+        head: match &env.action {
+            Action::Discrete { n } => Head::Categorical { n: *n },
+            Action::MultiDiscrete { n } => Head::MultiCategorical { n: n.clone() },
+            Action::Continuous { low, .. } => Head::Gaussian { dims: low.len(), log_std },
+        },
+    };
+    nothing_left(&description, "a policy")?;
+    Ok(spec)
+}
+
+fn iteration_settings(dict: &Bound<'_, PyDict>) -> PyResult<(IterationSettings, u64)> {
+    let dict = dict.copy()?;
+    let base = Settings::default();
+    let settings = IterationSettings {
+        ppo: Settings {
+            epochs: take(&dict, "epochs", base.epochs)?,
+            minibatch_size: take(&dict, "minibatch_size", base.minibatch_size)?,
+            learning_rate: take(&dict, "learning_rate", base.learning_rate)?,
+            gamma: take(&dict, "gamma", base.gamma)?,
+            gae_lambda: take(&dict, "gae_lambda", base.gae_lambda)?,
+            clip: take(&dict, "clip", base.clip)?,
+            value_clip: take(&dict, "value_clip", base.value_clip)?,
+            value_weight: take(&dict, "value_weight", base.value_weight)?,
+            entropy: take(&dict, "entropy", base.entropy)?,
+            max_gradient_norm: take(&dict, "max_gradient_norm", base.max_gradient_norm)?,
+            normalize_advantages: take(&dict, "normalize_advantages", base.normalize_advantages)?,
+            target_kl: take(&dict, "target_kl", base.target_kl)?,
+            beta1: take(&dict, "beta1", base.beta1)?,
+            beta2: take(&dict, "beta2", base.beta2)?,
+            epsilon: take(&dict, "epsilon", base.epsilon)?,
+        },
+        reward_scale: take(&dict, "reward_scale", 1.0)?,
+        reward_clip: take(&dict, "reward_clip", f32::INFINITY)?,
+    };
+    let iteration = take(&dict, "iteration", 0)?;
+    nothing_left(&dict, "an iteration's settings")?;
+    if settings.ppo.minibatch_size == 0 {
+        return Err(PyValueError::new_err("minibatch_size is 0: expected 1 or more"));
+    }
+    Ok((settings, iteration))
+}
+
+fn report<'py>(py: Python<'py>, means: &Means) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("policy_loss", means.policy_loss)?;
+    dict.set_item("value_loss", means.value_loss)?;
+    dict.set_item("entropy", means.entropy)?;
+    dict.set_item("kl", means.kl)?;
+    dict.set_item("clip_fraction", means.clip_fraction)?;
+    Ok(dict)
+}
+
+/// The named arrays of a policy, taken from a vector laid out like its parameters.
+fn named<'py>(py: Python<'py>, policy: &Policy, numbers: &[f32], prefix: &str) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    for array in &policy.arrays {
+        let values = PyArray1::from_iter(py, array.places().map(|place| numbers[place]));
+        dict.set_item(format!("{prefix}{}", array.name), values.reshape(array.shape())?)?;
+    }
+    Ok(dict)
+}
+
+/// Writes named arrays into a vector laid out like a policy's parameters; all or nothing.
+fn put_named(policy: &Policy, numbers: &mut [f32], arrays: &Bound<'_, PyDict>, prefix: &str) -> PyResult<()> {
+    let mut parts = Vec::new();
+    for array in &policy.arrays {
+        let name = format!("{prefix}{}", array.name);
+        let Some(value) = arrays.get_item(&name)? else {
+            return Err(PyValueError::new_err(format!("the array {name:?} is missing")));
+        };
+        let Ok(value) = value.extract::<PyReadonlyArrayDyn<'_, f32>>() else {
+            return Err(PyTypeError::new_err(format!("the array {name:?} is not of float32")));
+        };
+        if value.shape() != array.shape() {
+            let (found, expected) = (value.shape(), array.shape());
+            return Err(PyValueError::new_err(format!("the array {name:?} has shape {found:?}: expected {expected:?}")));
+        }
+        parts.push((array, value.as_array().iter().copied().collect::<Vec<f32>>()));
+    }
+    for (array, values) in parts {
+        array.places().zip(values).for_each(|(place, value)| numbers[place] = value);
+    }
+    Ok(())
+}
+
+fn put_moments(moments: &mut Moments, name: &str, state: &Bound<'_, PyDict>) -> PyResult<()> {
+    let Some(count) = state.get_item(format!("{name}.count"))? else { return Ok(()) };
+    let numbers = |key: &str| -> PyResult<Vec<f64>> {
+        let Some(value) = state.get_item(format!("{name}.{key}"))? else {
+            return Err(PyValueError::new_err(format!("the array \"{name}.{key}\" is missing")));
+        };
+        let values: Vec<f64> = value.extract()?;
+        if values.len() != moments.mean.len() {
+            let (found, expected) = (values.len(), moments.mean.len());
+            return Err(PyValueError::new_err(format!("\"{name}.{key}\" has {found} numbers: expected {expected}")));
+        }
+        Ok(values)
+    };
+    let (mean, squares) = (numbers("mean")?, numbers("m2")?);
+    let count: Vec<f64> = count.extract()?;
+    moments.count = count.first().copied().unwrap_or_default();
+    moments.mean = mean;
+    moments.squares = squares;
+    Ok(())
+}
+
+struct Act<'a> {
+    player: &'a Player,
+    work: &'a mut ActWork,
+    seen: Seen<'a>,
+    rows: &'a [u32],
+    draw: Draw,
+    decided: Decided<'a>,
+}
+
+impl Kernel for Act<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(mut self, simd: S) {
+        self.player.act(simd, self.work, self.seen, self.rows, self.draw, &mut self.decided);
+    }
+}
+
+impl Learner {
+    fn statistics_into(&self, py: Python<'_>, dict: &Bound<'_, PyDict>) -> PyResult<()> {
+        let put = |name: &str, moments: &Moments| -> PyResult<()> {
+            dict.set_item(format!("{name}.count"), PyArray1::from_slice(py, &[moments.count]))?;
+            dict.set_item(format!("{name}.mean"), PyArray1::from_slice(py, &moments.mean))?;
+            dict.set_item(format!("{name}.m2"), PyArray1::from_slice(py, &moments.squares))
+        };
+        if !self.agent.observations.mean.is_empty() {
+            put("observations", &self.agent.observations)?;
+        }
+        if !self.agent.running.is_empty() {
+            put("returns", &self.agent.returns)?;
+        }
+        Ok(())
+    }
+
+    /// The bytes of observations, checked against the env's space; and how many rows there are.
+    fn observations(&self, py: Python<'_>, obs: &Bound<'_, PyAny>) -> PyResult<(Vec<u8>, usize)> {
+        let space = &self.agent.spec.observation;
+        let dtype = match observation_type(space) {
+            NPY_TYPES::NPY_FLOAT => "float32",
+            NPY_TYPES::NPY_UBYTE => "uint8",
+            _ => "int64",
+        };
+        let array = py.import("numpy")?.call_method1("ascontiguousarray", (obs, dtype))?;
+        let shape: Vec<usize> = array.getattr("shape")?.extract()?;
+        if shape.is_empty() || shape[1..] != *space.shape() {
+            return Err(PyValueError::new_err(format!(
+                "the observations have shape {shape:?}: expected [rows] and then {:?}",
+                space.shape()
+            )));
+        }
+        Ok((array.call_method0("tobytes")?.extract()?, shape[0]))
+    }
+
+    fn actions<'py>(&self, py: Python<'py>, choices: &[i32], amounts: &[f32]) -> PyResult<Bound<'py, PyAny>> {
+        match &self.agent.spec.action {
+            Action::Discrete { .. } => Ok(PyArray1::from_iter(py, choices.iter().map(|x| i64::from(*x))).into_any()),
+            Action::MultiDiscrete { n } => {
+                let flat = PyArray1::from_iter(py, choices.iter().map(|x| i64::from(*x)));
+                Ok(flat.reshape([choices.len() / n.len(), n.len()])?.into_any())
+            }
+            Action::Continuous { low, high } => {
+                let clipped = amounts.iter().enumerate().map(|(i, x)| x.clamp(low[i % low.len()], high[i % low.len()]));
+                let flat = PyArray1::from_iter(py, clipped);
+                Ok(flat.reshape([amounts.len() / low.len(), low.len()])?.into_any())
+            }
+        }
+    }
+}
+
+#[pymethods]
+impl Learner {
+    #[new]
+    #[pyo3(signature = (name, options, policy, *, rows, horizon, seed, attempt=0, num_threads=None, first_row=0,
+                        normalize_observations=false, normalize_rewards=false))]
+    #[allow(clippy::too_many_arguments)] // Python's keyword arguments
+    fn new(
+        py: Python<'_>,
+        name: &str,
+        options: Option<&Bound<'_, PyDict>>,
+        policy: &Bound<'_, PyDict>,
+        rows: usize,
+        horizon: usize,
+        seed: u64,
+        attempt: u32,
+        num_threads: Option<usize>,
+        first_row: u32,
+        normalize_observations: bool,
+        normalize_rewards: bool,
+    ) -> PyResult<Self> {
+        let env = registry::find(name)?;
+        let spec = registry::spec(&env, options)?;
+        let threads = num_threads.unwrap_or_else(hotloop_core::cpu::usable_cores);
+        if threads == 0 || threads > 4096 {
+            return Err(PyValueError::new_err(format!("num_threads is {threads}: expected 1 to 4096")));
+        }
+        let policy = policy_spec(&spec, policy)?;
+        let setup = AgentSetup {
+            rows,
+            horizon,
+            seed,
+            attempt,
+            threads,
+            first_row,
+            normalize_observations,
+            normalize_rewards,
+        };
+        let agent = py.detach(|| Agent::new(&spec, &policy, setup)).map_err(raised)?;
+        Ok(Self { agent })
+    }
+
+    #[getter]
+    fn num_threads(&self) -> usize {
+        self.agent.threads()
+    }
+
+    /// How many weights the policy has.
+    #[getter]
+    fn parameters(&self) -> usize {
+        self.agent.policy().arrays.iter().map(|array| array.rows * array.cols).sum()
+    }
+
+    /// Multiply-adds of one row through the policy, forward.
+    #[getter]
+    fn products(&self) -> usize {
+        self.agent.policy().products()
+    }
+
+    /// Up to `count` iterations with equal settings, or as many as begin within `seconds`.
+    fn iterate<'py>(
+        &mut self,
+        py: Python<'py>,
+        pool: &Bound<'py, Pool>,
+        settings: &Bound<'py, PyDict>,
+        count: u64,
+        seconds: f64,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let (settings, first) = iteration_settings(settings)?;
+        let mut pool = pool.try_borrow_mut()?;
+        let pool = pool.open(py)?;
+        let agent = &mut self.agent;
+        let limit = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
+        let done = py
+            .detach(|| {
+                let start = Instant::now();
+                let mut all: Vec<IterationReport> = Vec::new();
+                while all.is_empty() || ((all.len() as u64) < count && start.elapsed() < limit) {
+                    all.push(agent.iterate(pool, &settings, first + all.len() as u64)?);
+                }
+                Ok(all)
+            })
+            .map_err(raised)?;
+        let mut means = Means::default();
+        for report in &done {
+            let (m, n) = (report.update.means, done.len() as f64);
+            means.policy_loss += m.policy_loss / n;
+            means.value_loss += m.value_loss / n;
+            means.entropy += m.entropy / n;
+            means.kl += m.kl / n;
+            means.clip_fraction += m.clip_fraction / n;
+        }
+        let dict = report(py, &means)?;
+        let mean = |value: &dyn Fn(&IterationReport) -> f64| done.iter().map(value).sum::<f64>() / done.len() as f64;
+        let total = |value: &dyn Fn(&IterationReport) -> f64| done.iter().map(value).sum::<f64>();
+        let threads = self.agent.threads() as f64;
+        dict.set_item("iterations", done.len())?;
+        dict.set_item("steps", done.iter().map(|r| r.steps).sum::<u64>())?;
+        dict.set_item("rows", (self.agent.setup.rows * self.agent.setup.horizon * done.len()) as u64)?;
+        dict.set_item("gradient_norm", mean(&|r| r.update.gradient_norm))?;
+        dict.set_item("explained_variance", self.agent.explained_variance())?;
+        dict.set_item("epochs", mean(&|r| r.update.epochs as f64))?;
+        dict.set_item("gradient_steps", done.iter().map(|r| r.update.steps).sum::<usize>())?;
+        dict.set_item("dropped", done.iter().map(|r| r.update.dropped).sum::<usize>())?;
+        dict.set_item("seconds_env", total(&|r| r.env.as_secs_f64()) / threads)?;
+        dict.set_item("seconds_inference", total(&|r| r.inference.as_secs_f64()) / threads)?;
+        dict.set_item("seconds_learn", total(&|r| r.learn.as_secs_f64()))?;
+        dict.set_item("seconds_total", total(&|r| r.total.as_secs_f64()))?;
+        Ok(dict)
+    }
+
+    /// Fills the rollout from native envs, advantages included.
+    fn collect(&mut self, py: Python<'_>, pool: &Bound<'_, Pool>, settings: &Bound<'_, PyDict>) -> PyResult<()> {
+        let (settings, iteration) = iteration_settings(settings)?;
+        let mut pool = pool.try_borrow_mut()?;
+        let pool = pool.open(py)?;
+        let agent = &mut self.agent;
+        py.detach(|| agent.collect(pool, &settings, iteration)).map_err(raised)
+    }
+
+    /// Fills advantage, target and weight from the rest of the rollout.
+    fn advantages(&mut self, py: Python<'_>, settings: &Bound<'_, PyDict>) -> PyResult<()> {
+        let (settings, _) = iteration_settings(settings)?;
+        let agent = &mut self.agent;
+        py.detach(|| agent.advantages(&settings));
+        Ok(())
+    }
+
+    /// Improves the policy from the rollout.
+    fn update<'py>(&mut self, py: Python<'py>, settings: &Bound<'py, PyDict>) -> PyResult<Bound<'py, PyDict>> {
+        let (settings, iteration) = iteration_settings(settings)?;
+        let agent = &mut self.agent;
+        let update = py.detach(|| agent.update(&settings, iteration));
+        let dict = report(py, &update.means)?;
+        dict.set_item("gradient_norm", update.gradient_norm)?;
+        dict.set_item("epochs", update.epochs)?;
+        dict.set_item("gradient_steps", update.steps)?;
+        dict.set_item("dropped", update.dropped)?;
+        Ok(dict)
+    }
+
+    /// The gradient of the whole rollout as one batch, and the loss.
+    fn gradient<'py>(
+        &mut self,
+        py: Python<'py>,
+        settings: &Bound<'py, PyDict>,
+    ) -> PyResult<(Bound<'py, PyDict>, Bound<'py, PyDict>)> {
+        let (settings, _) = iteration_settings(settings)?;
+        let agent = &mut self.agent;
+        let (gradient, means) = py.detach(|| agent.gradient(&settings));
+        Ok((named(py, self.agent.policy(), &gradient, "")?, report(py, &means)?))
+    }
+
+    /// The rollout's arrays themselves, time first.
+    fn rollout<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyDict>> {
+        let dict = PyDict::new(slf.py());
+        let mut this = slf.try_borrow_mut()?;
+        let shape = this.agent.spec.observation.shape().to_vec();
+        let kind = observation_type(&this.agent.spec.observation);
+        let flat = matches!(this.agent.spec.action, Action::Discrete { .. });
+        let rollout = &mut this.agent.rollout;
+        let (steps, rows, width, mask_len) = (rollout.horizon, rollout.rows, rollout.width, rollout.mask_len);
+        let put = |name: &str, kind: NPY_TYPES, start: *mut u8, slots: usize, rest: &[usize]| -> PyResult<()> {
+            let shape: Vec<usize> = [slots, rows].iter().chain(rest).copied().collect();
+            dict.set_item(name, view_of(slf.as_any(), kind, start, &shape)?)
+        };
+        let action: &[usize] = if flat { &[] } else { &[width] };
+        put("obs", kind, rollout.obs.as_mut_ptr(), steps + 1, &shape)?;
+        if mask_len > 0 {
+            put("mask", NPY_TYPES::NPY_BOOL, rollout.mask.as_mut_ptr().cast(), steps + 1, &[mask_len])?;
+        }
+        put("valid", NPY_TYPES::NPY_BOOL, rollout.valid.as_mut_ptr().cast(), steps + 1, &[])?;
+        put("policy", NPY_TYPES::NPY_INT, rollout.policy.as_mut_ptr().cast(), steps + 1, &[])?;
+        if rollout.choices.is_empty() {
+            put("action", NPY_TYPES::NPY_FLOAT, rollout.amounts.as_mut_ptr().cast(), steps, action)?;
+        } else {
+            put("action", NPY_TYPES::NPY_INT, rollout.choices.as_mut_ptr().cast(), steps, action)?;
+        }
+        put("value", NPY_TYPES::NPY_FLOAT, rollout.value.as_mut_ptr().cast(), steps + 1, &[])?;
+        for (name, array) in [
+            ("log_prob", &mut rollout.log_prob),
+            ("reward", &mut rollout.reward),
+            ("bootstrap", &mut rollout.bootstrap),
+            ("advantage", &mut rollout.advantage),
+            ("target", &mut rollout.target),
+            ("weight", &mut rollout.weight),
+        ] {
+            put(name, NPY_TYPES::NPY_FLOAT, array.as_mut_ptr().cast(), steps, &[])?;
+        }
+        for (name, array) in [
+            ("terminated", &mut rollout.terminated),
+            ("truncated", &mut rollout.truncated),
+            ("cut", &mut rollout.cut),
+        ] {
+            put(name, NPY_TYPES::NPY_BOOL, array.as_mut_ptr().cast(), steps, &[])?;
+        }
+        Ok(dict)
+    }
+
+    /// Decides for the rows `first..last` at a slot of the rollout; what was decided is kept there.
+    fn act_slot<'py>(
+        &mut self,
+        py: Python<'py>,
+        slot: usize,
+        rows: (usize, usize),
+        iteration: u64,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (first, last) = rows;
+        let noise = self.agent.noise(iteration);
+        let agent = &mut self.agent;
+        if slot >= agent.rollout.horizon || first >= last || last > agent.rollout.rows {
+            let (horizon, rows) = (agent.rollout.horizon, agent.rollout.rows);
+            return Err(PyValueError::new_err(format!(
+                "slot {slot}, rows {first} to {last}: the rollout has {horizon} slots of {rows} rows"
+            )));
+        }
+        let count = last - first;
+        let (isa, first_row) = (agent.isa, agent.setup.first_row.wrapping_add(first as u32));
+        let rollout = &mut agent.rollout;
+        let (obs_bytes, mask_len, width) = (rollout.obs_bytes, rollout.mask_len, rollout.width);
+        let at = slot * rollout.rows + first;
+        let part = |len: usize| if len == 0 { 0..0 } else { at * width..(at + count) * width };
+        let (choice_part, amount_part) = (part(rollout.choices.len()), part(rollout.amounts.len()));
+        let player = &agent.players[0];
+        let mut work = ActWork::new(&player.policy, mask_len > 0);
+        let ids: Vec<u32> = (0..count as u32).collect();
+        isa.run(Act {
+            player,
+            work: &mut work,
+            seen: Seen {
+                obs: &rollout.obs[at * obs_bytes..(at + count) * obs_bytes],
+                row_bytes: obs_bytes,
+                mask: &rollout.mask[at * mask_len..(at + count) * mask_len],
+                mask_len,
+            },
+            rows: &ids,
+            draw: Draw::Sample { stream: noise, first_row, step: slot as u32 },
+            decided: Decided {
+                choices: &mut rollout.choices[choice_part.clone()],
+                amounts: &mut rollout.amounts[amount_part.clone()],
+                log_prob: &mut rollout.log_prob[at..at + count],
+                value: &mut rollout.value[at..at + count],
+            },
+        });
+        let rollout = &self.agent.rollout;
+        self.actions(py, &rollout.choices[choice_part], &rollout.amounts[amount_part])
+    }
+
+    /// Decides for any observations: actions, logarithms of their probabilities, values.
+    #[pyo3(signature = (obs, mask=None, *, deterministic, seed=0, step=0, first_row=0))]
+    #[allow(clippy::too_many_arguments, clippy::type_complexity)] // Python's keyword arguments
+    fn act<'py>(
+        &self,
+        py: Python<'py>,
+        obs: &Bound<'py, PyAny>,
+        mask: Option<PyReadonlyArrayDyn<'py, i8>>,
+        deterministic: bool,
+        seed: u64,
+        step: u32,
+        first_row: u32,
+    ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>)> {
+        let (bytes, rows) = self.observations(py, obs)?;
+        let spec = &self.agent.spec;
+        let mask_len = if spec.masked { spec.action.mask_len() } else { 0 };
+        let allowed: Vec<bool> = match &mask {
+            Some(mask) if spec.masked => mask.as_array().iter().map(|x| *x != 0).collect(),
+            _ => vec![true; rows * mask_len],
+        };
+        if allowed.len() != rows * mask_len {
+            return Err(PyValueError::new_err(format!("the mask has {} entries for {rows} rows", allowed.len())));
+        }
+        let player = &self.agent.players[0];
+        let head = &player.policy.spec.head;
+        let numbers = rows * head.width();
+        let discrete = !head.sets().is_empty();
+        let mut choices = vec![0; if discrete { numbers } else { 0 }];
+        let mut amounts = vec![0.0; if discrete { 0 } else { numbers }];
+        let (mut log_prob, mut value) = (vec![0.0; rows], vec![0.0; rows]);
+        let mut work = ActWork::new(&player.policy, spec.masked);
+        let ids: Vec<u32> = (0..rows as u32).collect();
+        let stream = Stream::new(seed, self.agent.setup.attempt, Purpose::Eval);
+        let draw = if deterministic { Draw::Mode } else { Draw::Sample { stream, first_row, step } };
+        self.agent.isa.run(Act {
+            player,
+            work: &mut work,
+            seen: Seen { row_bytes: bytes.len() / rows.max(1), obs: &bytes, mask: &allowed, mask_len },
+            rows: &ids,
+            draw,
+            decided: Decided {
+                choices: &mut choices,
+                amounts: &mut amounts,
+                log_prob: &mut log_prob,
+                value: &mut value,
+            },
+        });
+        Ok((
+            self.actions(py, &choices, &amounts)?,
+            PyArray1::from_vec(py, log_prob).into_any(),
+            PyArray1::from_vec(py, value).into_any(),
+        ))
+    }
+
+    /// The values of any observations.
+    fn value_of<'py>(&self, py: Python<'py>, obs: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        Ok(self.act(py, obs, None, true, 0, 0, 0)?.2)
+    }
+
+    /// The policy's weights by name.
+    fn arrays<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        named(py, self.agent.policy(), &self.agent.policy().params, "")
+    }
+
+    /// Replaces the policy's weights.
+    fn set_arrays(&mut self, arrays: &Bound<'_, PyDict>) -> PyResult<()> {
+        let mut params = self.agent.policy().params.clone();
+        put_named(self.agent.policy(), &mut params, arrays, "")?;
+        let policy = &mut self.agent.players[0].policy;
+        policy.params = params;
+        policy.refresh();
+        Ok(())
+    }
+
+    /// Running statistics that belong to the policy.
+    fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let dict = PyDict::new(py);
+        self.statistics_into(py, &dict)?;
+        Ok(dict)
+    }
+
+    /// The optimiser's moments and all running statistics.
+    fn state<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let (policy, adam) = (self.agent.policy(), &self.agent.learner.adam);
+        let dict = named(py, policy, &adam.mean, "adam.mean.")?;
+        dict.update(named(py, policy, &adam.square, "adam.square.")?.as_mapping())?;
+        dict.set_item("adam.steps", PyArray1::from_slice(py, &[adam.steps]))?;
+        self.statistics_into(py, &dict)?;
+        if !self.agent.running.is_empty() {
+            dict.set_item("returns.running", PyArray1::from_slice(py, &self.agent.running))?;
+        }
+        Ok(dict)
+    }
+
+    /// Replaces what the state names.
+    fn set_state(&mut self, state: &Bound<'_, PyDict>) -> PyResult<()> {
+        if let Some(steps) = state.get_item("adam.steps")? {
+            let steps: Vec<u64> = steps.extract()?;
+            let policy = self.agent.policy();
+            let (mut mean, mut square) = (self.agent.learner.adam.mean.clone(), self.agent.learner.adam.square.clone());
+            put_named(policy, &mut mean, state, "adam.mean.")?;
+            put_named(policy, &mut square, state, "adam.square.")?;
+            let adam = &mut self.agent.learner.adam;
+            adam.mean = mean;
+            adam.square = square;
+            adam.steps = steps.first().copied().unwrap_or_default();
+        }
+        put_moments(&mut self.agent.observations, "observations", state)?;
+        put_moments(&mut self.agent.returns, "returns", state)?;
+        if let Some(running) = state.get_item("returns.running")? {
+            let running: Vec<f64> = running.extract()?;
+            if running.len() != self.agent.running.len() {
+                let (found, expected) = (running.len(), self.agent.running.len());
+                return Err(PyValueError::new_err(format!("returns.running has {found} rows: expected {expected}")));
+            }
+            self.agent.running = running;
+        }
+        self.agent.refresh_features();
+        Ok(())
+    }
+
+    /// Frozen policies 1, 2, ... of a table of policies: description, weights and statistics of each.
+    fn set_opponents(&mut self, policies: &Bound<'_, PyList>) -> PyResult<()> {
+        let mut players = Vec::new();
+        for entry in policies.iter() {
+            let (description, arrays, statistics) =
+                entry.extract::<(Bound<'_, PyDict>, Bound<'_, PyDict>, Bound<'_, PyDict>)>()?;
+            let spec = policy_spec(&self.agent.spec, &description)?;
+            let mut policy = Policy::new(&spec, 0, 0).map_err(PyValueError::new_err)?;
+            let mut params = policy.params.clone();
+            put_named(&policy, &mut params, &arrays, "")?;
+            policy.params = params;
+            policy.refresh();
+            let mut features = Features::new(&spec.input);
+            if statistics.contains("observations.count")? {
+                let mut moments = Moments::new(self.agent.spec.observation.len());
+                put_moments(&mut moments, "observations", &statistics)?;
+                features.set_statistics(&moments);
+            }
+            players.push(Player { policy, features });
+        }
+        self.agent.set_opponents(players);
+        Ok(())
+    }
+}
