@@ -2,6 +2,7 @@
 
 import io
 
+import pytest
 from rich.console import Console
 
 from hotloop.bench.envs import PeerResult, Row
@@ -60,9 +61,9 @@ def test_the_machine_is_described() -> None:
     assert 1 <= machine.usable_cores <= machine.cores
     assert machine.isa in {"scalar", "avx2", "avx512", "neon"}
     assert {"hotloop", "python", "numpy", "envpool"} == machine.versions.keys()
+    assert machine.busy_cores is None or 0 <= machine.busy_cores <= machine.cores
 
 
-def test_a_machine_with_other_work_counts_as_busy() -> None:
-    idle = Machine("A CPU", 8, 4, "avx2", 0.2, "Linux x86_64", {})
-    assert not idle.is_busy
-    assert Machine("A CPU", 8, 4, "avx2", 3.0, "Linux x86_64", {}).is_busy
+@pytest.mark.parametrize(("busy_cores", "busy"), [(0.05, False), (1.5, True), (None, False)])
+def test_a_machine_with_other_work_counts_as_busy(busy_cores: float | None, busy: bool) -> None:
+    assert Machine("A CPU", 8, 4, "avx2", busy_cores, "Linux x86_64", {}).is_busy is busy

@@ -2,6 +2,7 @@
 
 import os
 import platform
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,14 +15,15 @@ class Machine:
     cores: int
     usable_cores: int
     isa: str
-    load: float
+    busy_cores: float | None
+    """How many cores had other work to do when we looked; unknown outside Linux."""
     system: str
     versions: dict[str, str]
 
     @property
     def is_busy(self) -> bool:
-        """Whether other work takes a noticeable part of the cores."""
-        return self.load > 0.25 * self.usable_cores
+        """Whether other work takes a noticeable part of a core."""
+        return self.busy_cores is not None and self.busy_cores > 0.2
 
 
 def inspect_machine(peer_versions: dict[str, str]) -> Machine:
@@ -35,7 +37,7 @@ def inspect_machine(peer_versions: dict[str, str]) -> Machine:
         cores=os.cpu_count() or 1,
         usable_cores=_core.usable_cores(),
         isa=_core.isa(),
-        load=round(os.getloadavg()[0], 2),
+        busy_cores=_busy_cores(),
         system=f"{platform.system()} {platform.machine()}",
         versions={
             "hotloop": _core.__version__,
@@ -47,9 +49,31 @@ def inspect_machine(peer_versions: dict[str, str]) -> Machine:
 
 
 def _cpu_model() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        lines = []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    names = [line.partition(":")[2].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")]
     return names[0] if names else platform.processor() or platform.machine()
+
+
+def _busy_cores() -> float | None:
+    """Watches for a moment, doing nothing. The load average would not do: it remembers the benchmark before."""
+    before = _ticks()
+    time.sleep(0.2)
+    after = _ticks()
+    if not before or not after:
+        return None
+    spent = [later - earlier for earlier, later in zip(before, after, strict=True)]
+    idle = spent[3] + spent[4]
+    return round((1 - idle / max(1, sum(spent))) * (os.cpu_count() or 1), 2)
+
+
+def _ticks() -> list[int]:
+    """Clock ticks of all cores together: user, nice, system, idle, waiting for disks, interrupts, stolen."""
+    lines = _lines("/proc/stat")
+    return [int(ticks) for ticks in lines[0].split()[1:9]] if lines else []
+
+
+def _lines(path: str) -> list[str]:
+    """A file's lines; none where there is no such file, as on other systems."""
+    try:
+        return Path(path).read_text().splitlines()
+    except OSError:
+        return []

@@ -70,7 +70,7 @@ def envs(
     if as_json:
         emit("machine", **vars(machine))
     if machine.is_busy:
-        tell(f"This machine is busy (load {machine.load:g}, {machine.usable_cores} cores): expect low, uneven numbers.")
+        tell(f"Other work keeps {machine.busy_cores} of {machine.cores} cores busy: expect low, uneven numbers.")
     cases = plan(names or known, num_envs=counts, threads=numbers, all_threads=machine.usable_cores, quick=quick)
     rows = _measure(cases, present, seconds, repeats, as_json)
     if as_json:
