@@ -1,4 +1,4 @@
-"""The config's parts. Each field says what it does where it is declared; YAML, command line and docs follow from here."""
+"""The config's parts. Each field says what it does where it is declared; all else follows from here."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ class RunnerConfig(Part):
 
     num_envs: int = Field(64, ge=1, description="Envs stepped at once; each adds a row per agent.")
     num_threads: int | None = Field(
-        None, ge=1, le=1024, description="Threads that collect and learn; left out: one per core. Never changes results."
+        None,
+        ge=1,
+        le=1024,
+        description="Threads that collect and learn; left out: one per core. Results never depend on it.",
     )
 
 
@@ -107,10 +110,10 @@ class TrainConfig(Part):
     minutes: float | None = Field(None, gt=0, description="End after this many minutes of training.")
     until: float | None = Field(
         None,
-        description="End when the mean return of the last finished episodes reaches this and an evaluation confirms it.",
+        description="End when the mean return of the last episodes reaches this and an evaluation confirms it.",
     )
     until_episodes: int = Field(100, ge=1, le=4096, description="How many finished episodes `until` looks at.")
-    seed: int = Field(0, ge=0, lt=2**64, description="Decides everything random: a run is a function of config and seed.")
+    seed: int = Field(0, ge=0, lt=2**64, description="Decides everything random.")
     evaluate_every: int = Field(0, ge=0, description="Iterations from an evaluation to the next; 0: only at the end.")
     evaluate_episodes: int = Field(
         100, ge=0, description="Episodes of an evaluation, on envs of its own; 0: no evaluation at all."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -149,7 +149,9 @@ class TroubleReport:
     steps: int
     what: str
     attempt: int
-    details: dict[str, Any] = field(default_factory=dict)
+    """How often the run has been rolled back."""
+    back_to: int | None = None
+    """The step that the run was rolled back to; records of later steps are void."""
 
 
 class Callback:

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import secrets
+import shutil
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -95,8 +96,17 @@ class RunFolder:
         except OSError as error:
             raise TrainingError(f"cannot make the folder {path}: {error.strerror}") from None
         folder = cls(path)
-        write_atomically(path / "config.yaml", config.to_yaml().encode())
+        folder.write_config(config)
         return folder
+
+    def write_config(self, config: Config) -> None:
+        """Keeps the whole config with the run."""
+        write_atomically(self.path / "config.yaml", config.to_yaml().encode())
+
+    def abandon(self) -> None:
+        """Removes the folder of a run that never began."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        self.release()
 
     def tell_status(self, status: str, **facts: Any) -> None:
         """Writes `run.json`: how the run stands, for people and for tools."""

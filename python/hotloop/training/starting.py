@@ -70,9 +70,7 @@ def train(
         if seed is not None:
             limits["seed"] = seed
         resolved = resolve(env, limits, config, preset)
-        trainer = Trainer.begin(
-            resolved, init_from=init_from, name=name, home=home, debug=debug, callbacks=callbacks
-        )
+        trainer = Trainer.begin(resolved, init_from=init_from, name=name, home=home, debug=debug, callbacks=callbacks)
     return trainer.run()
 
 

@@ -1,0 +1,1 @@
+"""What a policy is, in data, and how one that was learned acts."""

@@ -1,0 +1,103 @@
+"""A policy that was learned, ready to act."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from hotloop import _core
+from hotloop.ppo.learners import build_player
+
+if TYPE_CHECKING:
+    from hotloop.training.checkpoint import Checkpoint
+
+
+def load(path: str | Path) -> Agent:
+    """The policy of a run (its best checkpoint, the last if none was evaluated), or of one checkpoint.
+
+    Loading reads arrays and JSON; it never executes code.
+
+    >>> from hotloop import train
+    >>> run = train("cartpole", steps=2048, home=getfixture("tmp_path"))
+    >>> load(run.path).act([0.0, 0.0, 0.0, 0.0]) in (0, 1)
+    True
+    """
+    from hotloop.training.checkpoint import open_policy
+
+    return Agent(open_policy(Path(path)))
+
+
+class Agent:
+    """Acts as a checkpoint's policy does."""
+
+    def __init__(self, checkpoint: Checkpoint, *, seed: int = 0) -> None:
+        manifest = checkpoint.manifest
+        self.path = checkpoint.path
+        self.env: str = manifest["env"]
+        self.options: dict[str, Any] = manifest["options"]
+        self.steps: int = manifest["steps"]
+        described = _core.describe(self.env, self.options)
+        self._observation = described["observation"]
+        self._action = described["action"]
+        self._masked = described["masked"]
+        self._learner = build_player(self.env, self.options, manifest["policy"], manifest["normalize_observations"])
+        weights, statistics = checkpoint.policy()
+        self._learner.set_arrays(weights)
+        self._learner.set_state(statistics)
+        self._seed = seed
+        self._drawn = 0
+
+    @property
+    def learner(self) -> _core.Learner:
+        """The native policy, for batches without conveniences."""
+        return self._learner
+
+    def act(self, obs: ArrayLike, *, deterministic: bool = True, mask: ArrayLike | None = None) -> Any:
+        """What the policy does, given one observation or a batch of them.
+
+        Args:
+            obs: One observation, or several along the first axis.
+            deterministic: Whether to take the most probable action; otherwise actions are drawn.
+            mask: Which choices are allowed, in the shape of `obs`'s batch.
+        """
+        seen, single = self._batch(obs)
+        allowed = self._mask(mask, len(seen))
+        actions, _, _ = self._learner.act(seen, allowed, deterministic=deterministic, seed=self._seed, step=self._drawn)
+        self._drawn += not deterministic
+        if not single:
+            return actions
+        action = actions[0]
+        return int(action) if action.ndim == 0 else action
+
+    def _batch(self, obs: ArrayLike) -> tuple[NDArray[Any], bool]:
+        kind = self._observation["kind"]
+        dtype = {"discrete": np.int64, "bytes": np.uint8}.get(kind, np.float32)
+        shape = () if kind == "discrete" else tuple(self._observation["shape"])
+        given = np.asarray(obs)
+        if kind == "discrete" and given.dtype.kind not in "iu":
+            raise TypeError(f"obs has dtype {given.dtype}: {self.env} shows whole numbers")
+        array = np.ascontiguousarray(given, dtype)
+        single = array.shape == shape
+        if not single and array.shape[1:] != shape:
+            raise ValueError(f"obs has shape {array.shape}: expected {shape}, or a batch of that")
+        batch = array.reshape(-1, *shape)
+        if kind == "discrete" and batch.size and not 0 <= batch.min() <= batch.max() < self._observation["n"]:
+            raise ValueError(f"obs holds {batch.min()} to {batch.max()}: expected 0 to {self._observation['n'] - 1}")
+        return batch, single
+
+    def _mask(self, mask: ArrayLike | None, rows: int) -> NDArray[np.int8] | None:
+        if mask is None:
+            return None
+        if self._action["kind"] == "continuous":
+            raise ValueError(f"mask was given, but the actions of {self.env} are continuous")
+        choices = int(np.sum(self._action["n"]))
+        array = np.asarray(mask)
+        if array.size != rows * choices:
+            raise ValueError(f"mask has shape {array.shape}: expected {choices} entries for each of {rows} rows")
+        return np.ascontiguousarray(array.reshape(rows, choices).astype(np.bool_), np.int8)
+
+    def __repr__(self) -> str:
+        return f"Agent({self.env!r}, steps={self.steps})"

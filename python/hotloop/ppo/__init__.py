@@ -1,0 +1,1 @@
+"""Proximal policy optimisation: the learners and what they are told."""

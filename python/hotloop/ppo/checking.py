@@ -1,0 +1,67 @@
+"""The debugging way of making an iteration: part by part, every array looked at for numbers that are not finite."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from hotloop import _core
+
+
+class NotFiniteError(ArithmeticError):
+    """An array holds a number that is not finite; the message names array, place and iteration."""
+
+
+def iterate_checked(learner: _core.Learner, pool: _core.Pool, settings: dict[str, Any]) -> dict[str, Any]:
+    """One iteration, with the report of `Learner.iterate`."""
+    start = time.perf_counter()
+    iteration = settings["iteration"]
+    learner.collect(pool, settings)
+    collected = time.perf_counter()
+    rollout = learner.rollout()
+    check_arrays(rollout, f"the rollout of iteration {iteration}")
+    explained = explained_variance(rollout)
+    steps = int((rollout["weight"] > 0).sum())
+    learning = time.perf_counter()
+    told = learner.update(settings)
+    learned = time.perf_counter()
+    check_arrays(learner.arrays(), f"the weights after iteration {iteration}")
+    check_arrays(learner.state(), f"the learner's state after iteration {iteration}")
+    return {
+        **told,
+        "iterations": 1,
+        "steps": steps,
+        "rows": rollout["reward"].size,
+        "explained_variance": explained,
+        "seconds_env": 0.0,
+        "seconds_inference": collected - start,
+        "seconds_learn": learned - learning,
+        "seconds_total": (collected - start) + (learned - learning),
+    }
+
+
+def check_arrays(arrays: Mapping[str, NDArray[Any]], where: str) -> None:
+    """Raises if an array of floats has an entry that is not finite."""
+    for name, array in arrays.items():
+        if array.dtype.kind != "f":
+            continue
+        bad = ~np.isfinite(array)
+        if bad.any():
+            place = tuple(map(int, np.argwhere(bad)[0]))
+            raise NotFiniteError(f"{where}: {name}{list(place)} is {array[place]}, and {int(bad.sum()) - 1} more")
+
+
+def explained_variance(rollout: Mapping[str, NDArray[Any]]) -> float:
+    """How much of the targets' variance the values explain."""
+    used = rollout["weight"] > 0
+    target = rollout["target"][used].astype(np.float64)
+    error = target - rollout["value"][:-1][used]
+    spread = float(target.var()) if target.size else 0.0
+    return 1.0 - float(error.var()) / spread if spread > 0.0 else 0.0

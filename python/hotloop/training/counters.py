@@ -1,0 +1,167 @@
+"""What a trainer counts: how far it has come, and what the iterations since the last record did."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Self
+
+from hotloop.training.callbacks import IterationReport, Statistics, TimeSplit
+from hotloop.training.evaluation import Evaluation
+
+if TYPE_CHECKING:
+    from hotloop import _core
+
+_MEANS = ("policy_loss", "value_loss", "entropy", "kl", "clip_fraction", "gradient_norm", "epochs")
+
+
+@dataclass
+class Since:
+    """Sums since the last record. Kept in checkpoints, so that a record does not show an interruption."""
+
+    iterations: int = 0
+    steps: int = 0
+    gradient_steps: int = 0
+    dropped: int = 0
+    faults: int = 0
+    seconds: float = 0.0
+    env: float = 0.0
+    inference: float = 0.0
+    copy: float = 0.0
+    learn: float = 0.0
+    explained_variance: float = math.nan
+    sums: dict[str, float] = field(default_factory=lambda: dict.fromkeys(_MEANS, 0.0))
+    """Means of calls, times their iterations."""
+    episodes: int = 0
+    length: int = 0
+    total: float = 0.0
+    square: float = 0.0
+    least: float = math.inf
+    most: float = -math.inf
+    extra: list[float] = field(default_factory=list)
+
+    def add(self, told: dict[str, Any], seconds: float) -> None:
+        """What a call of the learner did, in so many seconds of the clock."""
+        self.iterations += told["iterations"]
+        self.steps += told["steps"]
+        self.gradient_steps += told["gradient_steps"]
+        self.dropped += told["dropped"]
+        self.explained_variance = told["explained_variance"]
+        for name in _MEANS:
+            self.sums[name] += told[name] * told["iterations"]
+        self.seconds += seconds
+        self.learn += told["seconds_learn"]
+        # Envs and policy share the threads while a rollout is collected; their parts share its time on the clock.
+        copy = told.get("seconds_copy", 0.0)
+        collecting = max(0.0, told["seconds_total"] - told["seconds_learn"])
+        spent = told["seconds_env"] + told["seconds_inference"] + copy
+        share = collecting / spent if spent > 0.0 else 0.0
+        self.env += told["seconds_env"] * share
+        self.inference += told["seconds_inference"] * share
+        self.copy += copy * share
+
+    def add_episodes(self, told: _core._Episodes) -> None:
+        """Episodes that finished."""
+        self.episodes += told["count"]
+        self.length += told["length"]
+        self.total += told["total"]
+        self.square += told["square"]
+        if told["count"]:
+            self.least = min(self.least, told["min"])
+            self.most = max(self.most, told["max"])
+        before = self.extra or [0.0] * len(told["extra"])
+        self.extra = [a + b for a, b in zip(before, told["extra"], strict=True)]
+
+
+@dataclass
+class Counters:
+    """How far a run has come."""
+
+    iterations: int = 0
+    steps: int = 0
+    episodes: int = 0
+    seconds: float = 0.0
+    attempt: int = 0
+    """How often the run was rolled back; part of every random key."""
+    evaluation: Evaluation | None = None
+    """The last one."""
+    best: Evaluation | None = None
+    solved: bool = False
+    """Whether an evaluation confirmed that `until` was reached."""
+    confirm_after: int = 0
+    """The number of finished episodes from which on `until` is looked at again."""
+    evaluated_at: int = -1
+    """The iteration of the last evaluation."""
+    recent: deque[float] = field(default_factory=deque)
+    """The returns of the last finished episodes."""
+    since: Since = field(default_factory=Since)
+
+    @property
+    def return_recent(self) -> float:
+        """Their mean, by an exact sum: how episodes were handed over does not show."""
+        return math.fsum(self.recent) / len(self.recent) if self.recent else math.nan
+
+    def to_json(self) -> dict[str, Any]:
+        """What a checkpoint keeps."""
+        return {**dataclasses.asdict(self), "recent": list(self.recent)}
+
+    @classmethod
+    def from_json(cls, told: dict[str, Any], recent: int) -> Self:
+        """From what a checkpoint kept."""
+        return cls(
+            **{
+                **told,
+                "recent": deque(told["recent"], maxlen=recent),
+                "since": Since(**told["since"]),
+                "evaluation": told["evaluation"] and Evaluation(**told["evaluation"]),
+                "best": told["best"] and Evaluation(**told["best"]),
+            }
+        )
+
+    def report(
+        self,
+        settings: dict[str, Any],
+        terms: list[str],
+        metrics: list[str],
+        statistics: Statistics | None,
+    ) -> IterationReport:
+        """The record of what happened since the last one."""
+        since = self.since
+        mean = _ratio(since.total, since.episodes)
+        variance = _ratio(since.square, since.episodes) - mean * mean
+        extra = [_ratio(total, since.episodes) for total in since.extra]
+        told = since.env + since.inference + since.copy + since.learn
+        return IterationReport(
+            iterations=self.iterations,
+            steps=self.steps,
+            episodes=self.episodes,
+            seconds=self.seconds,
+            iterations_in=since.iterations,
+            steps_in=since.steps,
+            seconds_in=since.seconds,
+            steps_per_second=_ratio(since.steps, since.seconds),
+            episodes_in=since.episodes,
+            return_mean=mean,
+            return_std=math.sqrt(max(variance, 0.0)) if since.episodes else math.nan,
+            return_min=since.least if since.episodes else math.nan,
+            return_max=since.most if since.episodes else math.nan,
+            return_recent=self.return_recent,
+            length_mean=_ratio(since.length, since.episodes),
+            terms=dict(zip(terms, extra, strict=False)),
+            metrics=dict(zip(metrics, extra[len(terms) :], strict=False)),
+            **{name: _ratio(since.sums[name], since.iterations) for name in _MEANS},
+            explained_variance=since.explained_variance,
+            gradient_steps=since.gradient_steps,
+            dropped=since.dropped,
+            faults=since.faults,
+            learning_rate=settings["learning_rate"],
+            entropy_weight=settings["entropy"],
+            time=TimeSplit(since.env, since.inference, since.copy, since.learn, max(0.0, since.seconds - told)),
+            statistics=statistics,
+        )
+
+
+def _ratio(total: float, count: float) -> float:
+    return total / count if count else math.nan

@@ -1,0 +1,132 @@
+"""How well a policy does: whole episodes with its most probable actions, on envs and keys of their own."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from hotloop import _core
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# Envs that play at once; each plays one episode, so that short episodes do not count more often than long ones.
+_AT_ONCE: Final = 1024
+# An episode that is not over by then is left out: some envs can be told to go on for ever.
+_LONGEST: Final = 1_000_000
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The mean return of some episodes, and where the true mean lies with 95 % confidence."""
+
+    mean: float
+    low: float
+    high: float
+    std: float
+    episodes: int
+    length_mean: float
+    metrics: dict[str, float]
+
+    @classmethod
+    def of(cls, returns: NDArray[Any], lengths: NDArray[Any], metrics: dict[str, NDArray[Any]]) -> Evaluation:
+        """From the episodes, each one entry."""
+        count = len(returns)
+        if not count:
+            return cls(math.nan, math.nan, math.nan, math.nan, 0, math.nan, {})
+        exact = returns.astype(np.float64)
+        mean = math.fsum(exact) / count
+        std = math.sqrt(math.fsum((exact - mean) ** 2) / (count - 1)) if count > 1 else 0.0
+        margin = _student(count - 1) * std / math.sqrt(count)
+        means = {name: math.fsum(values.astype(np.float64)) / count for name, values in metrics.items()}
+        return cls(mean, mean - margin, mean + margin, std, count, float(lengths.mean()), means)
+
+
+def evaluation_seed(seed: int) -> int:
+    """The seed of a run's evaluations: another stream than that of its training."""
+    return int.from_bytes(hashlib.blake2b(f"{seed}/eval".encode(), digest_size=8).digest(), "little")
+
+
+def evaluate(
+    learner: _core.Learner,
+    env: str,
+    options: dict[str, Any],
+    *,
+    episodes: int,
+    seed: int,
+    deterministic: bool = True,
+    num_threads: int | None = None,
+) -> Evaluation:
+    """Plays episodes of fresh envs, one per env (and agent), and counts them."""
+    parts = []
+    first_env = 0
+    metrics: list[str] = []
+    terms = 0
+    seats = _core.describe(env, options)["seats"]
+    envs = -(-episodes // seats)
+    while first_env < envs:
+        count = min(_AT_ONCE, envs - first_env)
+        pool = _core.Pool(
+            env, count, num_threads=num_threads, options=options, first_env=first_env, autoreset="same_step"
+        )
+        described = pool.describe()
+        metrics, terms = described["metrics"], len(described["terms"])
+        pool.seed(seed)
+        parts.append(_play(learner, pool, count * seats, first_env * seats, seed, deterministic))
+        pool.close()
+        first_env += count
+    returns, lengths, extras = (np.concatenate([part[i] for part in parts])[:episodes] for i in range(3))
+    return Evaluation.of(returns, lengths, {name: extras[:, terms + i] for i, name in enumerate(metrics)})
+
+
+def _play(
+    learner: _core.Learner, pool: _core.Pool, rows: int, first_row: int, seed: int, deterministic: bool
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Every row's first episode: returns, lengths, and sums of terms and metrics, by row."""
+    obs, info = pool.reset()
+    ended = np.zeros(rows, np.bool_)
+    found: list[dict[str, Any]] = []
+    for step in range(_LONGEST):
+        actions, _, _ = learner.act(
+            obs, info.get("action_mask"), deterministic=deterministic, seed=seed, step=step, first_row=first_row
+        )
+        obs, _, terminated, truncated, info = pool.step(actions)
+        over = terminated | truncated
+        if over.any():
+            ended |= over
+            # Asked for often enough that no row's first episode is pushed out of the list of recent ones.
+            found.append(_first_episodes(pool.episodes()))
+            if ended.all():
+                break
+    order = np.argsort(np.concatenate([part["rows"] for part in found])) if found else np.zeros(0, np.int64)
+    empty = np.zeros(0)
+    joined = [np.concatenate([part[name] for part in found])[order] if found else empty for name in _KEPT]
+    return joined[0], joined[1], joined[2]
+
+
+_KEPT: Final = ("returns", "lengths", "extras")
+
+
+def _first_episodes(told: Any) -> dict[str, Any]:
+    first = told["numbers"] == 0
+    return {name: told[name][first] for name in ("rows", *_KEPT)}
+
+
+def _student(freedom: int) -> float:
+    """The 97.5 % quantile of Student's t, by Cornish and Fisher's expansion; exact to three digits from 3 on."""
+    if freedom < 1:
+        return 0.0
+    if freedom < 3:
+        return (12.706, 4.303)[freedom - 1]
+    z = 1.959963984540054
+    n = float(freedom)
+    return (
+        z
+        + (z**3 + z) / (4 * n)
+        + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * n**2)
+        + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * n**3)
+    )

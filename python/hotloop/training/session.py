@@ -1,0 +1,201 @@
+"""What learns in a run: the learner, its envs and its counters, and how they go to a checkpoint and come back."""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from hotloop import _core
+from hotloop.policies.spec import native_description
+from hotloop.ppo.learners import build_native
+from hotloop.ppo.settings import Settings
+from hotloop.training import checkpoint as checkpoints
+from hotloop.training.counters import Counters, Since
+from hotloop.training.errors import CheckpointError
+from hotloop.training.evaluation import Evaluation, evaluate, evaluation_seed
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from hotloop.config import Config
+    from hotloop.training.callbacks import IterationReport
+    from hotloop.training.checkpoint import Arrays, Checkpoint
+
+# Rows of a group, which one thread carries through the horizon.
+_GROUP_ROWS = 64
+
+
+class Session:
+    """A learner with its envs, at the start of a run or at one of its checkpoints.
+
+    Args:
+        config: The run's.
+        first: Weights and statistics to begin with; the seed decides them if there are none.
+        attempt: How often the run was rolled back.
+        debug: Whether to make iterations part by part and look at every array.
+    """
+
+    def __init__(
+        self, config: Config, *, first: tuple[Arrays, Arrays] | None = None, attempt: int = 0, debug: bool = False
+    ) -> None:
+        self.config = config
+        options = config.env.options
+        self.described = _core.describe(config.env.name, options)
+        rows = config.runner.num_envs * self.described["seats"]
+        self.rows = rows
+        self.learner = build_native(config, rows, attempt=attempt, num_threads=1 if debug else None)
+        if first is not None:
+            put_first_weights(self.learner, *first)
+        self.pool = _core.Pool(
+            config.env.name,
+            config.runner.num_envs,
+            num_threads=1,
+            num_groups=min(config.runner.num_envs, -(-rows // _GROUP_ROWS)),
+            options=options,
+            autoreset="same_step",
+        )
+        self.pool.seed(config.train.seed, attempt)
+        self.pool.reset()
+        self.settings = Settings(config, rows)
+        self.counters = Counters(attempt=attempt, recent=deque(maxlen=config.train.until_episodes))
+        self._debug = debug
+
+    def settings_now(self) -> dict[str, Any]:
+        """The settings of the next iteration; each rollback has halved the learning rate."""
+        return self.settings.at(self.counters.iterations, 0.5**self.counters.attempt)
+
+    def advance(self, count: int, seconds: float) -> None:
+        """Makes up to `count` iterations, which share their settings; none begins after these seconds."""
+        start = time.perf_counter()
+        told: dict[str, Any]
+        if self._debug:
+            from hotloop.ppo.checking import iterate_checked
+
+            told = iterate_checked(self.learner, self.pool, self.settings_now())
+        else:
+            told = dict(self.learner.iterate(self.pool, self.settings_now(), count, seconds))
+        spent = time.perf_counter() - start
+        self.counters.iterations += told["iterations"]
+        self.counters.steps += told["steps"]
+        self.counters.seconds += spent
+        self.counters.since.add(told, spent)
+
+    def gather(self) -> None:
+        """Takes over what the core has counted: finished episodes and faults."""
+        told = self.pool.episodes()
+        faults, _ = self.pool.faults()
+        self.counters.episodes += told["count"]
+        self.counters.recent.extend(told["returns"].tolist())
+        self.counters.since.add_episodes(told)
+        self.counters.since.faults += faults
+
+    def record(self, *, with_statistics: bool) -> IterationReport:
+        """The record of the iterations since the last one."""
+        settings = self.settings.at(max(0, self.counters.iterations - 1), 0.5**self.counters.attempt)
+        found = None
+        if with_statistics:
+            from hotloop.training.statistics import statistics
+
+            found = statistics(self.learner, settings, self.described["action"])
+        report = self.counters.report(settings, self.described["terms"], self.described["metrics"], found)
+        self.counters.since = Since()
+        return report
+
+    def evaluate(self) -> Evaluation:
+        """Plays the run's evaluation episodes."""
+        train = self.config.train
+        found = evaluate(
+            self.learner,
+            self.config.env.name,
+            self.config.env.options,
+            episodes=train.evaluate_episodes,
+            seed=evaluation_seed(train.seed),
+            num_threads=1,
+        )
+        self.counters.evaluation = found
+        self.counters.evaluated_at = self.counters.iterations
+        return found
+
+    def save(self, folder: Path, date: str) -> Path:
+        """Writes a checkpoint."""
+        self.gather()
+        import numpy as np
+
+        manifest = {
+            "env": self.config.env.name,
+            "options": self.config.env.options,
+            "policy": native_description(self.config.policy),
+            "normalize_observations": self.config.ppo.normalize_observations,
+            "observation": self.described["observation"],
+            "action": self.described["action"],
+            "steps": self.counters.steps,
+            "iterations": self.counters.iterations,
+            "seed": self.config.train.seed,
+            "attempt": self.counters.attempt,
+            "learner": "native",
+            "threads": self.learner.num_threads,
+            "isa": _core.isa(),
+            "versions": {
+                "hotloop": _core.__version__,
+                "python": platform.python_version(),
+                "numpy": np.__version__,
+            },
+            "date": date,
+        }
+        return checkpoints.save(folder, self.learner, self.pool.snapshot(), self.counters.to_json(), manifest)
+
+    def restore(self, checkpoint: Checkpoint) -> None:
+        """Goes to a checkpoint; after a rollback everything random is drawn anew from there."""
+        must_belong(checkpoint, self.config)
+        attempt = self.counters.attempt
+        state, envs, counters = checkpoint.state()
+        weights, _ = checkpoint.policy()
+        try:
+            self.learner.set_arrays(weights)
+            self.learner.set_state(state)
+            self.pool.restore(envs)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise CheckpointError(f"the checkpoint {checkpoint.path} does not fit this run: {error}") from None
+        self.counters = Counters.from_json(counters, self.config.train.until_episodes)
+        if attempt > self.counters.attempt:
+            self.counters.attempt = attempt
+            self.pool.seed(self.config.train.seed, attempt)
+
+    def close(self) -> None:
+        """Ends the envs' threads."""
+        self.pool.close()
+
+
+def must_belong(checkpoint: Checkpoint, config: Config) -> None:
+    """Refuses a checkpoint of another env, policy or seed."""
+    manifest = checkpoint.manifest
+    expected = {
+        "env": config.env.name,
+        "options": config.env.options,
+        "policy": native_description(config.policy),
+        "seed": config.train.seed,
+    }
+    for key, value in expected.items():
+        if manifest.get(key) != value:
+            raise CheckpointError(
+                f"the checkpoint {checkpoint.path} is of another run: its {key} is {manifest.get(key)!r}, not {value!r}"
+            )
+
+
+def put_first_weights(learner: _core.Learner, weights: Arrays, statistics: Arrays) -> None:
+    """Begins with another run's weights, and with its statistics of observations where both keep them."""
+    seen = {name: array for name, array in statistics.items() if name.startswith("observations.")}
+    wanted = any(name.startswith("observations.") for name in learner.statistics())
+    if bool(seen) != wanted:
+        has, lacks = ("has", "does not ask for them") if seen else ("has no", "asks for them")
+        raise CheckpointError(
+            f"the run to begin from {has} statistics of observations, but this one {lacks}: "
+            f"set ppo.normalize_observations={str(bool(seen)).lower()}"
+        )
+    try:
+        learner.set_arrays(weights)
+        learner.set_state(seen)
+    except (TypeError, ValueError) as error:
+        raise CheckpointError(f"the run to begin from has another policy: {error}") from None

@@ -1,0 +1,460 @@
+"""The trainer's loop: collect, learn, report. Everything else listens.
+
+Records, evaluations and checkpoints fall on fixed counts of iterations, so that a run that was interrupted tells and
+keeps the same as one that was not. Only displays are paced by the clock.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from hotloop import _core
+from hotloop.ppo.learners import choose
+from hotloop.training import checkpoint as checkpoints
+from hotloop.training.callbacks import (
+    Callback,
+    CheckpointReport,
+    EvaluationReport,
+    ProgressReport,
+    StartReport,
+    TroubleReport,
+)
+from hotloop.training.errors import CheckpointError, TrainingError
+from hotloop.training.files import remove_leftovers
+from hotloop.training.interrupts import Interrupts
+from hotloop.training.recorder import Recorder
+from hotloop.training.runs import Ending, Run, RunFolder, find_run, now
+from hotloop.training.session import Session
+
+if TYPE_CHECKING:
+    from hotloop.config import Config
+    from hotloop.training.checkpoint import Arrays, Checkpoint
+
+# Seconds that a native call may take before Python looks up: for Ctrl-C, and for displays.
+_PACE: Final = 0.1
+# So many gradient steps that are not finite, within one record, are no accident.
+_REPEATED: Final = 3
+_MOST_ATTEMPTS: Final = 3
+
+
+class Trainer:
+    """One run, from its start or a checkpoint to an end. Made by `begin` or `resume`; `run` makes it once."""
+
+    def __init__(
+        self,
+        config: Config,
+        folder: RunFolder,
+        *,
+        first: tuple[Arrays, Arrays] | None,
+        debug: bool,
+        callbacks: Sequence[Callback],
+        last_iteration: int | None = None,
+    ) -> None:
+        self._config = config
+        self._folder = folder
+        self._first = first
+        self._debug = debug
+        self._last_iteration = last_iteration
+        self._recorder = Recorder(folder.metrics)
+        self._callbacks = tuple(callbacks)
+        self._session = Session(config, first=first, debug=debug)
+        self._resumed_at: int | None = None
+        self._notes: list[str] = []
+        self._saved_at: int | None = None
+        self._is_best = False
+        self._shown_at = (0, 0.0)
+
+    @classmethod
+    def begin(
+        cls,
+        config: Config,
+        *,
+        init_from: str | Path | None = None,
+        name: str | None = None,
+        home: str | Path | None = None,
+        debug: bool = False,
+        callbacks: Sequence[Callback] = (),
+        last_iteration: int | None = None,
+        first: tuple[Arrays, Arrays] | None = None,
+    ) -> Self:
+        """A new run; `first` are the weights it begins with, where they are at hand already."""
+        train = config.train
+        if last_iteration is None and (train.steps, train.episodes, train.minutes, train.until) == (None,) * 4:
+            raise TrainingError("when shall it end? Set train.steps, train.episodes, train.minutes or train.until")
+        if train.until is not None and train.evaluate_episodes == 0:
+            raise TrainingError("train.until is confirmed by an evaluation: set train.evaluate_episodes above 0")
+        if debug:
+            config = _with(config, {"track": {"interval": 1}, "runner": {"num_threads": 1}})
+        source = None if init_from is None else _source(init_from, home)
+        folder = RunFolder.create(config, name=name, given_home=home)
+        try:
+            if source is not None:
+                # A copy: the run can be repeated when the other one is gone.
+                checkpoints.keep_first(folder.path, source)
+                first = source.policy()
+            return cls(config, folder, first=first, debug=debug, callbacks=callbacks, last_iteration=last_iteration)
+        except BaseException:
+            folder.abandon()
+            raise
+
+    @classmethod
+    def resume(
+        cls,
+        run: str | Path,
+        *,
+        env: str | None = None,
+        limits: Mapping[str, Any] | None = None,
+        home: str | Path | None = None,
+        debug: bool = False,
+        callbacks: Sequence[Callback] = (),
+    ) -> Self:
+        """A run that was made before, from its newest checkpoint that is whole, or else from its start."""
+        from hotloop.config.loading import stored_config
+
+        path = find_run(run, home)
+        config = stored_config(path / "config.yaml")
+        if env is not None and env != config.env.name:
+            raise TrainingError(f"the run {path.name!r} trains {config.env.name!r}, not {env!r}")
+        folder = RunFolder(path)
+        try:
+            changed = {key: value for key, value in (limits or {}).items() if value != getattr(config.train, key)}
+            if changed:
+                _refuse_other_schedule(config, changed)
+                config = _with(config, {"train": changed})
+                folder.write_config(config)
+            first = checkpoints.kept_first(path)
+            trainer = cls(config, folder, first=first, debug=debug, callbacks=callbacks)
+            trainer._go_on()
+        except BaseException:
+            folder.release()
+            raise
+        if changed:
+            trainer._session.counters.solved = False
+        return trainer
+
+    @property
+    def learner(self) -> _core.Learner:
+        """What learns, for a look at it after the end."""
+        return self._session.learner
+
+    def _go_on(self) -> None:
+        self._folder.checkpoints.mkdir(exist_ok=True)
+        remove_leftovers(self._folder.checkpoints)
+        found = self._newest_fitting()
+        if found is not None:
+            self._resumed_at = found.steps
+            self._saved_at = self._session.counters.iterations
+        checkpoints.forget_after(self._folder.checkpoints, -1 if found is None else found.steps)
+
+    def _newest_fitting(self) -> Checkpoint | None:
+        """Goes to the newest checkpoint that is whole and of this run."""
+        for path in reversed(checkpoints.checkpoint_paths(self._folder.checkpoints)):
+            try:
+                found = checkpoints.open_checkpoint(path)
+                self._session.restore(found)
+            except CheckpointError as error:
+                self._notes.append(f"refused: {error}")
+            else:
+                return found
+        return None
+
+    def run(self) -> Run:
+        """Trains to the end."""
+        folder = self._folder
+        try:
+            with Interrupts() as interrupts:
+                self._start()
+                ending = self._loop(interrupts)
+                run = self._finish(ending)
+        except BaseException as error:
+            with contextlib.suppress(OSError):
+                self._recorder.close()
+                folder.tell_status("failed", why=str(error) or type(error).__name__, **self._facts())
+            raise
+        finally:
+            self._session.close()
+            folder.release()
+        return run
+
+    def _start(self) -> None:
+        chosen = choose(self._config)
+        report = StartReport(
+            run=self._folder.path.name,
+            path=self._folder.path,
+            config=self._config,
+            learner=f"{chosen.name}: {chosen.why}",
+            parameters=self._session.learner.parameters,
+            num_threads=self._session.learner.num_threads,
+            resumed_at=self._resumed_at,
+            notes=tuple(self._notes),
+        )
+        with self._disk():
+            self._folder.checkpoints.mkdir(exist_ok=True)
+            self._folder.tell_status("running", **self._facts())
+        self._tell("start", report)
+
+    def _loop(self, interrupts: Interrupts) -> Ending:
+        """Iterations and what falls between them, until a limit is reached."""
+        session, train, interval = self._session, self._config.train, self._config.track.interval
+        while (ending := self._ending(interrupts)) is None:
+            session.advance(self._iterations_to_go(), self._seconds_to_go())
+            self._show_progress()
+            done = session.counters.iterations
+            if done % interval == 0 and self._record():
+                session = self._session
+                continue
+            if train.evaluate_every and train.evaluate_episodes and done % train.evaluate_every == 0:
+                self._evaluate()
+            if done % interval == 0:
+                self._look_whether_solved()
+            if self._is_best or (train.checkpoint_every and done % train.checkpoint_every == 0):
+                self._checkpoint()
+        return ending
+
+    def _ending(self, interrupts: Interrupts) -> Ending | None:
+        counters, train = self._session.counters, self._config.train
+        if interrupts.asked:
+            return "interrupted"
+        if self._last_iteration is not None:
+            # A repetition ends where the run did, whatever ended that.
+            return "iterations" if counters.iterations >= self._last_iteration else None
+        if counters.solved:
+            return "solved"
+        for ending, reached, limit in (
+            ("steps", counters.steps, train.steps),
+            ("episodes", counters.episodes, train.episodes),
+            ("minutes", counters.seconds / 60.0, train.minutes),
+        ):
+            if limit is not None and reached >= limit:
+                return ending  # type: ignore[return-value]
+        return None
+
+    def _iterations_to_go(self) -> int:
+        """How many iterations can be made before anything must be looked at or changed."""
+        counters, train, track = self._session.counters, self._config.train, self._config.track
+        done = counters.iterations
+        ends = [(done // every + 1) * every for every in (track.interval, train.checkpoint_every) if every]
+        if train.evaluate_every and train.evaluate_episodes:
+            ends.append((done // train.evaluate_every + 1) * train.evaluate_every)
+        if (change := self._session.settings.next_change(done)) is not None:
+            ends.append(change)
+        if self._last_iteration is not None:
+            ends.append(self._last_iteration)
+        if train.steps is not None:
+            # No iteration makes more steps than this, so the limit is reached in the last of these at the earliest.
+            most = self._session.rows * self._config.ppo.horizon
+            ends.append(done + math.ceil((train.steps - counters.steps) / most))
+        return min(ends) - done
+
+    def _seconds_to_go(self) -> float:
+        minutes = self._config.train.minutes
+        left = math.inf if minutes is None else 60.0 * minutes - self._session.counters.seconds
+        return min(_PACE, left)
+
+    def _record(self) -> bool:
+        """Tells what happened since the last record; gives whether the run was rolled back."""
+        session, every = self._session, self._config.track.statistics_every
+        session.gather()
+        counters = session.counters
+        before, dropped = counters.iterations - counters.since.iterations, counters.since.dropped
+        if dropped >= _REPEATED:
+            self._roll_back(dropped)
+            return True
+        closely = every > 0 and counters.iterations // every != before // every
+        self._tell("iteration", session.record(with_statistics=closely))
+        if dropped:
+            what = f"{dropped} gradient steps were not finite and were left out"
+            self._tell("trouble", TroubleReport(counters.iterations, counters.steps, what, counters.attempt))
+        return False
+
+    def _roll_back(self, dropped: int) -> None:
+        """Goes back to the last good checkpoint, with other random keys and half the learning rate."""
+        old = self._session
+        attempt = old.counters.attempt + 1
+        at = f"{dropped} gradient steps before step {old.counters.steps} were not finite"
+        if attempt > _MOST_ATTEMPTS:
+            batch = self._save_batch()
+            raise TrainingError(
+                f"{at}, after {_MOST_ATTEMPTS} returns to a checkpoint: the run cannot go on like this. "
+                f"The last rollout is in {batch}; try a smaller ppo.learning_rate or ppo.reward_scale"
+            )
+        self._session = Session(self._config, first=self._first, attempt=attempt, debug=self._debug)
+        self._session.counters.seconds = old.counters.seconds
+        old.close()
+        found = self._newest_fitting()
+        steps = 0 if found is None else found.steps
+        self._is_best = False
+        rate = self._session.settings_now()["learning_rate"]
+        what = f"{at}; the run goes on from step {steps} with the learning rate halved to {rate:g}"
+        counters = self._session.counters
+        self._tell("trouble", TroubleReport(counters.iterations, counters.steps, what, attempt, back_to=steps))
+        # Killed before the next checkpoint, the run must not fall into the same hole again.
+        self._checkpoint()
+
+    def _save_batch(self) -> Path:
+        from safetensors.numpy import save_file
+
+        path = self._folder.path / "not-finite.safetensors"
+        rollout = {name: array.copy() for name, array in self._session.learner.rollout().items()}
+        with self._disk():
+            save_file(rollout, path)
+        return path
+
+    def _evaluate(self, *, confirms: bool = False) -> None:
+        counters = self._session.counters
+        if counters.evaluated_at != counters.iterations:
+            found = self._session.evaluate()
+            if not math.isnan(found.mean) and (counters.best is None or found.mean > counters.best.mean):
+                counters.best = found
+                self._is_best = True
+            report = EvaluationReport(counters.iterations, counters.steps, found, self._is_best, confirms)
+            self._tell("evaluation", report)
+
+    def _look_whether_solved(self) -> None:
+        """`until` is reached when training episodes say so and an evaluation confirms it."""
+        counters, train = self._session.counters, self._config.train
+        if (
+            train.until is None
+            or counters.episodes < max(counters.confirm_after, train.until_episodes)
+            or counters.return_recent < train.until
+        ):
+            return
+        self._evaluate(confirms=True)
+        assert counters.evaluation is not None
+        counters.solved = counters.evaluation.mean >= train.until
+        # Not at once again: the same episodes would be asked for the same answer.
+        counters.confirm_after = counters.episodes + train.until_episodes
+
+    def _checkpoint(self) -> None:
+        counters = self._session.counters
+        with self._disk():
+            path = self._session.save(self._folder.checkpoints, now())
+            if self._is_best:
+                assert counters.best is not None
+                checkpoints.tell_best(self._folder.checkpoints, counters.steps, counters.best.mean)
+            checkpoints.prune(self._folder.checkpoints, self._config.train.keep_last)
+        self._saved_at = counters.iterations
+        is_best, self._is_best = self._is_best, False
+        self._tell("checkpoint", CheckpointReport(counters.iterations, counters.steps, path, is_best))
+
+    def _finish(self, ending: Ending) -> Run:
+        counters = self._session.counters
+        if ending != "interrupted":
+            # An interrupted run will go on; what it has not recorded yet is kept in its checkpoint.
+            if counters.since.iterations:
+                self._record()
+            if self._config.train.evaluate_episodes:
+                self._evaluate()
+        counters = self._session.counters
+        if self._is_best or self._saved_at != counters.iterations:
+            self._checkpoint()
+        run = Run(
+            path=self._folder.path,
+            steps=counters.steps,
+            iterations=counters.iterations,
+            episodes=counters.episodes,
+            seconds=counters.seconds,
+            steps_per_second=counters.steps / counters.seconds if counters.seconds else 0.0,
+            return_mean=counters.return_recent,
+            evaluation=counters.evaluation,
+            best=counters.best,
+            ended=ending,
+            config=self._config,
+        )
+        with self._disk():
+            status = "interrupted" if ending == "interrupted" else "finished"
+            self._folder.tell_status(status, ended=ending, **self._facts())
+        self._tell("end", run)
+        return run
+
+    def _facts(self) -> dict[str, Any]:
+        from hotloop.training.recorder import plain
+
+        counters = self._session.counters
+        facts = {
+            "env": self._config.env.name,
+            "seed": self._config.train.seed,
+            "steps": counters.steps,
+            "iterations": counters.iterations,
+            "episodes": counters.episodes,
+            "seconds": counters.seconds,
+            "return_mean": counters.return_recent,
+            "best": None if counters.best is None else dataclasses.asdict(counters.best),
+            "version": _core.__version__,
+        }
+        told: dict[str, Any] = plain(facts)
+        return told
+
+    def _show_progress(self) -> None:
+        counters, train = self._session.counters, self._config.train
+        steps, seconds = self._shown_at
+        if counters.seconds - seconds < _PACE:
+            return
+        rate = (counters.steps - steps) / (counters.seconds - seconds)
+        limits = [
+            reached / limit
+            for reached, limit in (
+                (counters.steps, train.steps),
+                (counters.episodes, train.episodes),
+                (counters.seconds / 60.0, train.minutes),
+            )
+            if limit is not None
+        ]
+        self._shown_at = (counters.steps, counters.seconds)
+        report = ProgressReport(
+            steps=counters.steps,
+            iterations=counters.iterations,
+            episodes=counters.episodes,
+            seconds=counters.seconds,
+            steps_per_second=max(0.0, rate),
+            fraction=min(1.0, max(limits, default=0.0)),
+        )
+        self._tell("progress", report)
+
+    def _tell(self, event: str, report: object) -> None:
+        with self._disk():
+            getattr(self._recorder, event)(report)
+        for callback in self._callbacks:
+            getattr(callback, event)(report)
+
+    @contextlib.contextmanager
+    def _disk(self) -> Iterator[None]:
+        """Turns what the disk refuses into words; what was written before is whole."""
+        try:
+            yield
+        except OSError as error:
+            saved = checkpoints.checkpoint_paths(self._folder.checkpoints)
+            last = f"its checkpoint at step {saved[-1].name}" if saved else "its start"
+            raise TrainingError(
+                f"cannot write to {self._folder.path}: {error.strerror or error}. Once that is settled the run can be "
+                f"resumed from {last}: hotloop train --resume {self._folder.path.name}"
+            ) from error
+
+
+def _with(config: Config, changes: Mapping[str, Mapping[str, Any]]) -> Config:
+    from hotloop.config.loading import build
+
+    parts = config.model_dump()
+    for part, values in changes.items():
+        parts[part] |= values
+    return build(parts)
+
+
+def _refuse_other_schedule(config: Config, changed: Mapping[str, Any]) -> None:
+    if "steps" in changed and "linear" in (config.ppo.learning_rate_schedule, config.ppo.entropy_schedule):
+        raise TrainingError(
+            f"train.steps is {config.train.steps} and cannot change: a linear schedule ends there. "
+            "Begin a new run from this one's weights instead (init_from)"
+        )
+
+
+def _source(init_from: str | Path, home: str | Path | None) -> Checkpoint:
+    path = Path(init_from)
+    if not (path / "manifest.json").is_file():
+        path = find_run(init_from, home)
+    return checkpoints.open_policy(path)

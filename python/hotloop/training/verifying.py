@@ -1,0 +1,118 @@
+"""Repeating a run from its stored config, and comparing what comes of it."""
+
+from __future__ import annotations
+
+import json
+import math
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from hotloop.training.checkpoint import kept_first, newest_good, policy_bytes
+from hotloop.training.errors import CheckpointError
+from hotloop.training.runs import find_run
+
+if TYPE_CHECKING:
+    from hotloop.training.callbacks import Callback
+
+# Times differ between repetitions; everything else is a function of version, config and seed.
+_TIMES: Final = {"seconds", "seconds_in", "steps_per_second", "time"}
+# Means over a record are summed in the pieces that the clock made, so their last digits may differ.
+_CLOSE: Final = 1e-6
+
+
+@dataclass(frozen=True)
+class Verification:
+    """Whether a run came out the same again."""
+
+    path: Path
+    steps: int
+    iterations: int
+    same_policy: bool
+    """Whether `policy.safetensors` is byte for byte the same."""
+    records: int
+    """How many lines of the metrics were compared."""
+    differences: tuple[str, ...]
+    """The first lines of the metrics that differ, in words."""
+    notes: tuple[str, ...]
+    """What may explain a difference: another version, say."""
+
+    @property
+    def same(self) -> bool:
+        """Whether all is the same."""
+        return self.same_policy and not self.differences
+
+
+def verify(run: str | Path, *, home: str | Path | None = None, callbacks: Sequence[Callback] = ()) -> Verification:
+    """Repeats a run up to its newest checkpoint, in a folder of its own, and compares weights and metrics."""
+    from hotloop import _core
+    from hotloop.config.loading import stored_config
+    from hotloop.training.trainer import Trainer
+
+    path = find_run(run, home)
+    config = stored_config(path / "config.yaml")
+    notes: list[str] = []
+    found = newest_good(path / "checkpoints", notes.append)
+    if found is None:
+        raise CheckpointError("; ".join(notes) or f"the run {path.name!r} has no checkpoint to compare with")
+    version = found.manifest["versions"]["hotloop"]
+    if version != _core.__version__:
+        notes.append(f"the run was made with version {version}, this is {_core.__version__}")
+    with tempfile.TemporaryDirectory(prefix="hotloop-verify-") as folder:
+        repeated = Trainer.begin(
+            config,
+            name=path.name,
+            home=folder,
+            callbacks=callbacks,
+            last_iteration=found.manifest["iterations"],
+            first=kept_first(path),
+        )
+        again = repeated.run()
+        same = policy_bytes(repeated.learner) == (found.path / "policy.safetensors").read_bytes()
+        records, differences = compare_metrics(path / "metrics.jsonl", again.path / "metrics.jsonl", found.steps)
+    return Verification(
+        path=path,
+        steps=again.steps,
+        iterations=again.iterations,
+        same_policy=same,
+        records=records,
+        differences=tuple(differences),
+        notes=tuple(notes),
+    )
+
+
+def compare_metrics(kept: Path, repeated: Path, steps: int) -> tuple[int, list[str]]:
+    """How many lines up to a step were compared, and how the first few that differ do."""
+    old, new = (_records(path, steps) for path in (kept, repeated))
+    differences = []
+    for key, told in old.items():
+        if key not in new:
+            differences.append(f"{key[0]} at iteration {key[1]} was not repeated")
+        elif (found := _difference(told, new[key])) is not None:
+            differences.append(f"{key[0]} at iteration {key[1]}: {found}")
+    return len(old), differences[:10]
+
+
+def _records(path: Path, steps: int) -> dict[tuple[str, int], dict[str, Any]]:
+    from hotloop.training.recorder import lines_until
+
+    if not path.exists():
+        return {}
+    lines = [json.loads(line) for line in lines_until(path, steps)]
+    return {(line["event"], line["iterations"]): line for line in lines}
+
+
+def _difference(old: Any, new: Any, name: str = "") -> str | None:
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in old.keys() | new.keys():
+            if key not in _TIMES and (found := _difference(old.get(key), new.get(key), f"{name}.{key}".strip("."))):
+                return found
+        return None
+    if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        parts = (_difference(a, b, f"{name}[{i}]") for i, (a, b) in enumerate(zip(old, new, strict=True)))
+        return next(filter(None, parts), None)
+    if isinstance(old, float) and isinstance(new, float) and math.isclose(old, new, rel_tol=_CLOSE, abs_tol=1e-9):
+        return None
+    return None if old == new else f"{name} was {old!r}, is {new!r}"
