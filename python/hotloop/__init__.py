@@ -14,9 +14,11 @@ from hotloop.envs.registration import register_when_gymnasium_is_imported
 from hotloop.envs.registry import list_envs
 
 if TYPE_CHECKING:
+    from hotloop.policies.agent import load
     from hotloop.runners.making import make_vec
+    from hotloop.training.starting import train
 
-__all__ = ["__version__", "list_envs", "make_vec"]
+__all__ = ["__version__", "list_envs", "load", "make_vec", "train"]
 
 register_when_gymnasium_is_imported()
 
@@ -27,6 +29,16 @@ def __getattr__(name: str) -> object:
 
         globals()[name] = make_vec
         return make_vec
+    if name == "load":
+        from hotloop.policies.agent import load
+
+        globals()[name] = load
+        return load
+    if name == "train":
+        from hotloop.training.starting import train
+
+        globals()[name] = train
+        return train
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
