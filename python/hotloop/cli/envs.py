@@ -25,7 +25,7 @@ def envs(
     \b
       hotloop envs                       all of them, a line each
       hotloop envs frozen-lake           one of them, with its options
-      hotloop envs --json | jq -r .name
+      hotloop envs --json | jq -r '.name // empty'
     """
     import hotloop
 
