@@ -15,6 +15,7 @@ pub mod lanes;
 pub mod ledger;
 pub mod math;
 pub mod options;
+pub mod peak;
 pub mod pool;
 pub mod rng;
 pub mod simd;

@@ -3,7 +3,7 @@
 use hotloop_core::rng::Stream;
 use hotloop_core::simd::{BLOCK, Floats, Ints, Simd};
 
-use crate::distribution::{Choices, Normals};
+use crate::distribution::{Choices, Kept, Normals};
 use crate::features::Features;
 use crate::nn::net::TILE;
 use crate::nn::policy::{Policy, PolicyWork};
@@ -62,6 +62,7 @@ pub enum Draw {
 pub struct ActWork {
     net: PolicyWork,
     mask: Vec<[f32; TILE]>,
+    kept: Kept,
     ids: [u32; TILE],
     taken: Vec<[u32; TILE]>,
     amounts: Vec<[f32; TILE]>,
@@ -75,6 +76,7 @@ impl ActWork {
         Self {
             net: policy.workspace(),
             mask: vec![[1.0; TILE]; if masked { head.outputs() } else { 0 }],
+            kept: Kept::new(head.sets()),
             ids: [0; TILE],
             taken: vec![[0; TILE]; head.sets().len()],
             amounts: vec![[0.0; TILE]; policy.log_std().len()],
@@ -144,7 +146,8 @@ impl Player {
                 let mut first = 0;
                 for (set, n) in head.sets().iter().enumerate() {
                     let mask = work.mask.get(first).map_or(std::ptr::null(), |column| column[row..].as_ptr());
-                    let choices = Choices { logits: logits[first * TILE + row..].as_ptr(), mask, n: *n };
+                    let weights = work.kept.weights[first][row..].as_mut_ptr();
+                    let choices = Choices { logits: logits[first * TILE + row..].as_ptr(), mask, weights, n: *n };
                     let soft = choices.softmax(simd);
                     let taken = match draw {
                         Draw::Sample { .. } => choices.sample(simd, soft, stream.uniform(simd, set as u32)),

@@ -66,8 +66,6 @@ pub struct IterationReport {
     pub update: Report,
     /// Rows and steps that trained.
     pub steps: u64,
-    /// How much of the targets' variance the values explain.
-    pub explained_variance: f64,
     /// Thread time in envs.
     pub env: Duration,
     /// Thread time in policies while collecting.
@@ -257,12 +255,10 @@ impl Agent {
         let start = Instant::now();
         self.collect(pool, settings, iteration)?;
         let collected = Instant::now();
-        let explained_variance = self.explained_variance();
         let update = self.update(settings, iteration);
         let mut report = IterationReport {
             update,
-            steps: self.rollout.weight.iter().filter(|weight| **weight > 0.0).count() as u64,
-            explained_variance,
+            steps: self.learner.eligible_rows() as u64,
             learn: collected.elapsed(),
             total: start.elapsed(),
             ..IterationReport::default()

@@ -20,16 +20,21 @@ pub struct Choices {
     pub logits: *const f32,
     /// Permissions (1 or 0) of the first choice; null if all are allowed.
     pub mask: *const f32,
+    /// Room for the exponentials, laid out like the logits: `softmax` writes them, the others read them.
+    pub weights: *mut f32,
     /// How many choices there are.
     pub n: usize,
 }
 
-/// A softmax over one set of choices.
+/// A softmax over one set of choices; the exponentials are in [`Choices::weights`].
 #[derive(Clone, Copy)]
 pub struct Softmax<S: Simd> {
-    max: S::F,
-    sum: S::F,
-    log_sum: S::F,
+    /// The greatest preference.
+    pub max: S::F,
+    /// The sum of the exponentials.
+    pub sum: S::F,
+    /// Its logarithm.
+    pub log_sum: S::F,
 }
 
 impl Choices {
@@ -47,6 +52,12 @@ impl Choices {
         }
     }
 
+    #[inline(always)]
+    unsafe fn weight<S: Simd>(self, simd: S, choice: usize) -> S::F {
+        // SAFETY: the caller promises `n` columns of TILE.
+        unsafe { simd.load(self.weights.add(choice * TILE)) }
+    }
+
     /// Normalises the preferences.
     ///
     /// # Safety
@@ -61,7 +72,9 @@ impl Choices {
             }
             let mut sum = simd.f(0.0);
             for choice in 0..self.n {
-                sum = sum + math::exp(simd, self.logit(simd, choice) - max);
+                let weight = math::exp(simd, self.logit(simd, choice) - max);
+                weight.store(self.weights.add(choice * TILE));
+                sum = sum + weight;
             }
             Softmax { max, sum, log_sum: math::log(simd, sum) }
         }
@@ -94,7 +107,7 @@ impl Choices {
         let mut open = simd.m(true);
         for choice in 0..self.n {
             // SAFETY: the caller's promise.
-            let weight = unsafe { math::exp(simd, self.logit(simd, choice) - soft.max) };
+            let weight = unsafe { self.weight(simd, choice) };
             sum = sum + weight;
             // The last choice with any weight stays taken if rounding keeps the sum below the goal.
             let possible = open & simd.f(0.0).lt(weight);
@@ -133,8 +146,8 @@ impl Choices {
         let mut sum = simd.f(0.0);
         for choice in 0..self.n {
             // SAFETY: the caller's promise.
-            let centred = unsafe { self.logit(simd, choice) } - soft.max;
-            sum = math::exp(simd, centred).fma(centred, sum);
+            let (weight, logit) = unsafe { (self.weight(simd, choice), self.logit(simd, choice)) };
+            sum = weight.fma(logit - soft.max, sum);
         }
         soft.log_sum - sum / soft.sum
     }
@@ -154,17 +167,50 @@ impl Choices {
         a: S::F,
         b: S::F,
     ) {
+        let per_sum = simd.f(1.0) / soft.sum;
         for choice in 0..self.n {
             // SAFETY: the caller's promise.
             unsafe {
                 let centred = self.logit(simd, choice) - soft.max;
-                let p = math::exp(simd, centred) / soft.sum;
+                let p = self.weight(simd, choice) * per_sum;
                 let hit = simd.f(1.0).select(taken.eq(simd.u(choice as u32)), simd.f(0.0));
                 let surprise = (centred - soft.log_sum) + entropy;
                 let gradient = (a * (hit - p)) + (b * p) * surprise;
                 gradient.store(self.logits.cast_mut().add(choice * TILE));
             }
         }
+    }
+}
+
+/// What is kept of a tile's choices between weighing them and going back.
+pub struct Kept {
+    /// `[choices, TILE]` exponentials.
+    pub weights: Vec<[f32; TILE]>,
+    /// `[sets, 4, TILE]` greatest preference, sum, its logarithm, entropy.
+    sets: Vec<[[f32; TILE]; 4]>,
+}
+
+impl Kept {
+    /// Room for these sets of choices.
+    pub fn new(sets: &[usize]) -> Self {
+        Self { weights: vec![[0.0; TILE]; sets.iter().sum()], sets: vec![[[0.0; TILE]; 4]; sets.len()] }
+    }
+
+    /// Keeps a set's softmax and entropy for the vector that starts at `row`.
+    #[inline(always)]
+    pub fn put<S: Simd>(&mut self, set: usize, row: usize, soft: Softmax<S>, entropy: S::F) {
+        for (column, x) in self.sets[set].iter_mut().zip([soft.max, soft.sum, soft.log_sum, entropy]) {
+            // SAFETY: vectors tile a block, and blocks the tile.
+            unsafe { x.store(column[row..].as_mut_ptr()) };
+        }
+    }
+
+    /// What was kept.
+    #[inline(always)]
+    pub fn get<S: Simd>(&self, simd: S, set: usize, row: usize) -> (Softmax<S>, S::F) {
+        // SAFETY: as above.
+        let at = |i: usize| unsafe { simd.load(self.sets[set][i][row..].as_ptr()) };
+        (Softmax { max: at(0), sum: at(1), log_sum: at(2) }, at(3))
     }
 }
 

@@ -42,8 +42,9 @@ impl Features {
             match self.input {
                 Input::Real { len } => {
                     let to = &mut work.input()[i * len..(i + 1) * len];
-                    // SAFETY: the observation is `len` f32, of whatever alignment, and any bits are an f32.
-                    unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to.as_mut_ptr().cast(), row_bytes) };
+                    for (x, word) in to.iter_mut().zip(bytes.as_chunks::<4>().0) {
+                        *x = f32::from_ne_bytes(*word);
+                    }
                     self.normalise(to);
                 }
                 Input::Bytes { len, high } => {

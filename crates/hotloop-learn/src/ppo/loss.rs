@@ -4,7 +4,7 @@ use hotloop_core::math;
 use hotloop_core::simd::{BLOCK, Floats, Simd};
 
 use super::config::Settings;
-use crate::distribution::{Choices, Normals};
+use crate::distribution::{Choices, Kept, Normals};
 use crate::nn::net::{TILE, tree};
 use crate::nn::policy::Policy;
 use crate::nn::spec::Head;
@@ -123,6 +123,7 @@ pub fn loss<S: Simd>(
     batch: &Batch,
     terms: &Terms<'_>,
     outputs: (&mut [f32], &mut [f32]),
+    kept: &mut Kept,
     log_std_lanes: &mut [[f32; BLOCK]],
     sums: &mut Sums,
 ) {
@@ -145,13 +146,15 @@ pub fn loss<S: Simd>(
         let mut entropy = if log_std.is_empty() { zero } else { simd.f(normals.entropy()) };
         let mut first = 0;
         for (set, n) in policy.spec.head.sets().iter().enumerate() {
-            let choices = columns(logits, batch, row, first, *n);
+            let choices = columns(logits, batch, kept, row, first, *n);
             // SAFETY: the outputs have a column for each choice.
             unsafe {
                 let soft = choices.softmax(simd);
                 let taken = simd.load_u32(batch.choices[set].as_ptr().add(row));
                 log_prob = log_prob + choices.log_prob(simd, soft, taken);
-                entropy = entropy + choices.entropy(simd, soft);
+                let own = choices.entropy(simd, soft);
+                entropy = entropy + own;
+                kept.put(set, row, soft, own);
             }
             first += n;
         }
@@ -164,8 +167,8 @@ pub fn loss<S: Simd>(
         let log_ratio = log_prob - at(&batch.log_prob);
         let ratio = math::exp(simd, log_ratio);
         let clip = simd.f(settings.clip);
-        let kept = ratio.max(one - clip).min(one + clip);
-        let (free, held) = (ratio * advantage, kept * advantage);
+        let bounded = ratio.max(one - clip).min(one + clip);
+        let (free, held) = (ratio * advantage, bounded * advantage);
         let policy_loss = -held.min(free);
         let moves = free.le(held);
         let per_log_prob = (-free * share).select(moves, zero);
@@ -191,12 +194,11 @@ pub fn loss<S: Simd>(
         let counts = zero.lt(weight);
         let mut first = 0;
         for (set, n) in policy.spec.head.sets().iter().enumerate() {
-            let choices = columns(logits, batch, row, first, *n);
+            let choices = columns(logits, batch, kept, row, first, *n);
+            let (soft, own) = kept.get(simd, set, row);
             // SAFETY: as above.
             unsafe {
-                let soft = choices.softmax(simd);
                 let taken = simd.load_u32(batch.choices[set].as_ptr().add(row));
-                let own = choices.entropy(simd, soft);
                 choices.descend(simd, soft, taken, own, per_log_prob, per_entropy);
             }
             first += n;
@@ -236,10 +238,11 @@ pub fn loss<S: Simd>(
 }
 
 #[inline(always)]
-fn columns(logits: &[f32], batch: &Batch, row: usize, first: usize, n: usize) -> Choices {
+fn columns(logits: &[f32], batch: &Batch, kept: &mut Kept, row: usize, first: usize, n: usize) -> Choices {
     let mask = match batch.mask.get(first) {
         Some(column) => column[row..].as_ptr(),
         None => std::ptr::null(),
     };
-    Choices { logits: logits[first * TILE + row..].as_ptr(), mask, n }
+    let weights = kept.weights[first][row..].as_mut_ptr();
+    Choices { logits: logits[first * TILE + row..].as_ptr(), mask, weights, n }
 }

@@ -11,6 +11,7 @@ use super::config::Settings;
 use super::loss::{Batch, Means, Sums, Terms, loss};
 use super::rollout::Rollout;
 use super::shuffle::Shuffle;
+use crate::distribution::Kept;
 use crate::features::Features;
 use crate::nn::buffer::Buffer;
 use crate::nn::net::{TILE, tree};
@@ -31,6 +32,8 @@ pub struct Learner {
     chunks: Vec<Mutex<Chunk>>,
     order: Vec<u32>,
     eligible: Vec<u32>,
+    /// Whether every row has weight 1.
+    uniform: bool,
 }
 
 /// A chunk's own gradient, and room for its tiles.
@@ -38,6 +41,7 @@ struct Chunk {
     gradient: Buffer,
     work: PolicyWork,
     batch: Batch,
+    kept: Kept,
     log_std_lanes: Vec<[f32; BLOCK]>,
     sums: Sums,
 }
@@ -66,6 +70,7 @@ impl Learner {
             gradient: Buffer::new(len),
             work: policy.workspace(),
             batch: Batch::new(&policy.spec.head, masked),
+            kept: Kept::new(policy.spec.head.sets()),
             log_std_lanes: vec![[0.0; BLOCK]; policy.log_std().len()],
             sums: Sums::default(),
         };
@@ -75,6 +80,7 @@ impl Learner {
             chunks: (0..count).map(|_| Mutex::new(chunk())).collect(),
             order: Vec::new(),
             eligible: Vec::new(),
+            uniform: false,
         }
     }
 
@@ -91,15 +97,14 @@ impl Learner {
         team: &mut Team,
     ) -> Report {
         self.find_eligible(rollout);
-        let (advantage_mean, advantage_scale) = self.advantage_scale(rollout, settings);
+        let (advantage_mean, advantage_scale) = self.advantage_scale(rollout, settings, team);
         let mut report = Report::default();
         for epoch in 0..settings.epochs {
             let mut means = Means::default();
             self.shuffle(stream.fold(epoch as u32), isa, team);
             for start in (0..self.order.len()).step_by(settings.minibatch_size) {
                 let rows = start..(start + settings.minibatch_size).min(self.order.len());
-                let weight: f64 = self.order[rows.clone()].iter().map(|i| f64::from(rollout.weight[*i as usize])).sum();
-                let per_weight = (1.0 / weight.max(1e-30)) as f32;
+                let per_weight = self.per_weight(rollout, rows.clone());
                 let terms = Terms { settings, advantage_mean, advantage_scale, per_weight };
                 self.gradient_of(policy, rollout, features, &terms, rows, isa, team, &mut means);
                 let step = AdamStep {
@@ -142,10 +147,10 @@ impl Learner {
         team: &mut Team,
     ) -> (&[f32], Means) {
         self.find_eligible(rollout);
-        let (advantage_mean, advantage_scale) = self.advantage_scale(rollout, settings);
+        let (advantage_mean, advantage_scale) = self.advantage_scale(rollout, settings, team);
         self.order.clone_from(&self.eligible);
-        let weight: f64 = self.order.iter().map(|i| f64::from(rollout.weight[*i as usize])).sum();
-        let terms = Terms { settings, advantage_mean, advantage_scale, per_weight: (1.0 / weight.max(1e-30)) as f32 };
+        let per_weight = self.per_weight(rollout, 0..self.order.len());
+        let terms = Terms { settings, advantage_mean, advantage_scale, per_weight };
         let mut means = Means::default();
         self.gradient_of(policy, rollout, features, &terms, 0..self.order.len(), isa, team, &mut means);
         means.finish();
@@ -154,10 +159,29 @@ impl Learner {
 
     /// Rows that have a weight; the others never reach the loss.
     fn find_eligible(&mut self, rollout: &Rollout) {
-        self.eligible.clear();
-        let rows = rollout.weight.iter().enumerate().filter(|(_, weight)| **weight > 0.0);
-        self.eligible.extend(rows.map(|(i, _)| i as u32));
+        let uniform = rollout.weight.iter().fold(true, |all, weight| all & (*weight == 1.0));
+        if !uniform || self.eligible.len() != rollout.weight.len() {
+            self.eligible.clear();
+            let rows = rollout.weight.iter().enumerate().filter(|(_, weight)| **weight > 0.0);
+            self.eligible.extend(rows.map(|(i, _)| i as u32));
+        }
+        self.uniform = uniform;
         self.order.resize(self.eligible.len(), 0);
+    }
+
+    /// How many rows of the last rollout had a weight.
+    pub fn eligible_rows(&self) -> usize {
+        self.eligible.len()
+    }
+
+    /// One over the weights' sum of these places of the order.
+    fn per_weight(&self, rollout: &Rollout, rows: std::ops::Range<usize>) -> f32 {
+        let weight = if self.uniform {
+            rows.len() as f64
+        } else {
+            self.order[rows].iter().map(|i| f64::from(rollout.weight[*i as usize])).sum()
+        };
+        (1.0 / weight.max(1e-30)) as f32
     }
 
     fn shuffle(&mut self, stream: Stream, isa: Isa, team: &mut Team) {
@@ -174,14 +198,25 @@ impl Learner {
     }
 
     /// Mean and one over the deviation of the advantages of eligible rows.
-    fn advantage_scale(&self, rollout: &Rollout, settings: &Settings) -> (f32, f32) {
+    fn advantage_scale(&self, rollout: &Rollout, settings: &Settings, team: &mut Team) -> (f32, f32) {
         if !settings.normalize_advantages || self.eligible.is_empty() {
             return (0.0, 1.0);
         }
-        let numbers = || self.eligible.iter().map(|i| f64::from(rollout.advantage[*i as usize]));
-        let count = self.eligible.len() as f64;
-        let mean = numbers().sum::<f64>() / count;
-        let variance = numbers().map(|x| (x - mean) * (x - mean)).sum::<f64>() / count;
+        let sums: [Mutex<(f64, f64)>; CHUNKS] = std::array::from_fn(|_| Mutex::default());
+        let all = self.eligible.len();
+        team.run(CHUNKS, &|part| {
+            let rows = &self.eligible[part * all / CHUNKS..(part + 1) * all / CHUNKS];
+            let numbers = rows.iter().map(|i| f64::from(rollout.advantage[*i as usize]));
+            let total = numbers.fold((0.0, 0.0), |(sum, square), x| (sum + x, square + x * x));
+            *sums[part].lock().expect("each part has one owner") = total;
+        });
+        let add = |(sum, square): (f64, f64), part: &Mutex<(f64, f64)>| {
+            let part = part.lock().expect("no thread panicked");
+            (sum + part.0, square + part.1)
+        };
+        let (sum, square) = sums.iter().fold((0.0, 0.0), add);
+        let mean = sum / all as f64;
+        let variance = (square / all as f64 - mean * mean).max(0.0);
         (mean as f32, (1.0 / (variance.sqrt() + 1e-8)) as f32)
     }
 
@@ -253,7 +288,8 @@ impl Kernel for ChunkGradient<'_> {
             features.load(&rollout.obs, rollout.obs_bytes, rows, &mut chunk.work);
             policy.forward(simd, &mut chunk.work, rows.len());
             let outputs = chunk.work.outputs(actions);
-            loss(simd, policy, &chunk.batch, terms, outputs, &mut chunk.log_std_lanes, &mut chunk.sums);
+            let kept = &mut chunk.kept;
+            loss(simd, policy, &chunk.batch, terms, outputs, kept, &mut chunk.log_std_lanes, &mut chunk.sums);
             policy.backward(simd, &mut chunk.work, rows.len(), &mut chunk.gradient);
         }
         if let Some(at) = policy.log_std {
@@ -266,23 +302,28 @@ impl Kernel for ChunkGradient<'_> {
 
 /// Collects the rows of a tile into columns.
 fn gather(rollout: &Rollout, rows: &[u32], batch: &mut Batch) {
+    fn column<T: Copy>(to: &mut [T; TILE], rows: &[u32], value: impl Fn(usize) -> T) {
+        for (x, row) in to.iter_mut().zip(rows) {
+            *x = value(*row as usize);
+        }
+    }
     batch.rows = rows.len();
     batch.weight.fill(0.0);
+    column(&mut batch.log_prob, rows, |row| rollout.log_prob[row]);
+    column(&mut batch.value, rows, |row| rollout.value[row]);
+    column(&mut batch.advantage, rows, |row| rollout.advantage[row]);
+    column(&mut batch.target, rows, |row| rollout.target[row]);
+    column(&mut batch.weight, rows, |row| rollout.weight[row]);
+    for (set, to) in batch.choices.iter_mut().enumerate() {
+        column(to, rows, |row| rollout.choices[row * rollout.width + set] as u32);
+    }
+    for (dim, to) in batch.amounts.iter_mut().enumerate() {
+        column(to, rows, |row| rollout.amounts[row * rollout.width + dim]);
+    }
     for (i, row) in rows.iter().enumerate() {
-        let row = *row as usize;
-        batch.log_prob[i] = rollout.log_prob[row];
-        batch.value[i] = rollout.value[row];
-        batch.advantage[i] = rollout.advantage[row];
-        batch.target[i] = rollout.target[row];
-        batch.weight[i] = rollout.weight[row];
-        for (set, column) in batch.choices.iter_mut().enumerate() {
-            column[i] = rollout.choices[row * rollout.width + set] as u32;
-        }
-        for (dim, column) in batch.amounts.iter_mut().enumerate() {
-            column[i] = rollout.amounts[row * rollout.width + dim];
-        }
-        for (choice, column) in batch.mask.iter_mut().enumerate() {
-            column[i] = f32::from(u8::from(rollout.mask[row * rollout.mask_len + choice]));
+        let allowed = &rollout.mask[*row as usize * rollout.mask_len..][..rollout.mask_len];
+        for (to, yes) in batch.mask.iter_mut().zip(allowed) {
+            to[i] = f32::from(u8::from(*yes));
         }
     }
 }
