@@ -3,8 +3,9 @@
 import pytest
 
 import hotloop
-from hotloop.bench import envs as suite
-from hotloop.bench.envs import CaseError, PeerResult, plan, run
+from hotloop.bench import contest
+from hotloop.bench.contest import PeerResult
+from hotloop.bench.envs import CaseError, plan, run
 from hotloop.bench.measure import Rate
 from hotloop.bench.peers import Case, Entry, Peer
 from hotloop.bench.peers.gymnasium import SYNC, VECTOR
@@ -56,8 +57,10 @@ def test_ratios_are_of_the_medians() -> None:
 
 def test_the_fastest_of_a_peers_ways_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     sync, vector = SYNC.enter, VECTOR.enter
-    both = Peer("both", "Both", "", "gymnasium", lambda case, stack: [*sync(case, stack), *vector(case, stack)])
-    monkeypatch.setattr(suite, "measure", lambda *_, **__: [Rate((90.0,)), Rate((10.0,)), Rate((30.0,))])
+    both: Peer[Case] = Peer(
+        "both", "Both", "", "gymnasium", lambda case, stack: [*sync(case, stack), *vector(case, stack)]
+    )
+    monkeypatch.setattr(contest, "measure", lambda *_, **__: [Rate((90.0,)), Rate((10.0,)), Rate((30.0,))])
     row = run(Case("cartpole", 40, 1), [both], seconds=1, rounds=1)
     assert row.peers["both"] == PeerResult("Gymnasium vector", 40, Rate((30.0,)))
     assert row.ratio("both") == 3
@@ -65,7 +68,7 @@ def test_the_fastest_of_a_peers_ways_counts(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_a_peer_without_the_env_is_left_out() -> None:
     entries: list[Entry] = []
-    absent = Peer("absent", "Absent", "", "gymnasium", lambda case, stack: entries)
+    absent: Peer[Case] = Peer("absent", "Absent", "", "gymnasium", lambda case, stack: entries)
     assert run(Case("recall", 2, 1), [absent], seconds=1e-4, rounds=1).peers == {}
 
 

@@ -22,7 +22,7 @@ def our_spaces(env: str) -> tuple[gymnasium.Space[Any], gymnasium.Space[Any]]:
 
 @pytest.mark.parametrize("peer", INSTALLED, ids=lambda peer: peer.name)
 @pytest.mark.parametrize("env", gymnasium_peer.IDS)
-def test_a_peer_steps_every_env_that_it_enters(peer: Peer, env: str) -> None:
+def test_a_peer_steps_every_env_that_it_enters(peer: Peer[Case], env: str) -> None:
     with ExitStack() as stack:
         for entry in peer.enter(Case(env, 4, 1), stack):
             assert entry.num_envs == 4
@@ -30,7 +30,7 @@ def test_a_peer_steps_every_env_that_it_enters(peer: Peer, env: str) -> None:
 
 
 @pytest.mark.parametrize("peer", INSTALLED, ids=lambda peer: peer.name)
-def test_a_peer_does_not_enter_what_it_does_not_have(peer: Peer) -> None:
+def test_a_peer_does_not_enter_what_it_does_not_have(peer: Peer[Case]) -> None:
     with ExitStack() as stack:
         assert peer.enter(Case("recall", 4, 1), stack) == []
 

@@ -5,7 +5,8 @@ import io
 import pytest
 from rich.console import Console
 
-from hotloop.bench.envs import PeerResult, Row
+from hotloop.bench.contest import PeerResult
+from hotloop.bench.envs import Row
 from hotloop.bench.machine import Machine, inspect_machine
 from hotloop.bench.measure import Rate
 from hotloop.bench.peers import Case, every_peer

@@ -10,7 +10,8 @@ import numpy as np
 
 import hotloop
 from hotloop.bench.actions import batches_for, legal_actions, random_actions
-from hotloop.bench.measure import Contender, Rate, measure
+from hotloop.bench.contest import PeerResult, contest, in_json
+from hotloop.bench.measure import Contender, Rate
 from hotloop.bench.peers import Case, Peer
 
 UNIT = "steps/s"
@@ -32,15 +33,6 @@ class CaseError(ValueError):
 
 
 @dataclass(frozen=True)
-class PeerResult:
-    """What a peer reached with the fastest of its ways."""
-
-    how: str
-    num_envs: int
-    rate: Rate
-
-
-@dataclass(frozen=True)
 class Row:
     """A case with our rate, and with each peer's by the peer's name."""
 
@@ -56,23 +48,11 @@ class Row:
         """The row as `--json` gives it."""
         return {
             "name": str(self.case),
-            "value": self.rate.value,
             "unit": UNIT,
-            "spread": self.rate.spread,
-            "ratio": {peer: self.ratio(peer) for peer in self.peers},
+            **in_json(self.rate, self.peers),
             "env": self.case.env,
             "num_envs": self.case.num_envs,
             "threads": self.case.threads,
-            "rounds": list(self.rate.rounds),
-            "peers": {
-                name: {
-                    "how": peer.how,
-                    "num_envs": peer.num_envs,
-                    "value": peer.rate.value,
-                    "spread": peer.rate.spread,
-                }
-                for name, peer in self.peers.items()
-            },
         }
 
 
@@ -98,7 +78,7 @@ def plan(
 
 def run(
     case: Case,
-    peers: Sequence[Peer],
+    peers: Sequence[Peer[Case]],
     *,
     seconds: float,
     rounds: int,
@@ -109,22 +89,7 @@ def run(
     `progress` hears of every single measurement: who is measured, and how much of the case is done. A case with
     impossible numbers raises `CaseError`.
     """
-    with ExitStack() as stack:
-        ours = _native(case, stack)
-        theirs = [(peer.name, entry) for peer in peers for entry in peer.enter(case, stack)]
-        contenders = [ours, *(entry.contender for _, entry in theirs)]
-        shares = (done / (len(contenders) * (rounds + 1)) for done in itertools.count())
-        rate, *rates = measure(
-            contenders,
-            seconds=seconds,
-            rounds=rounds,
-            progress=lambda contender: progress(contender.name, next(shares)),
-        )
-    best: dict[str, PeerResult] = {}
-    for (name, entry), theirs_rate in zip(theirs, rates, strict=True):
-        if name not in best or theirs_rate.value > best[name].rate.value:
-            best[name] = PeerResult(entry.contender.name, entry.num_envs, theirs_rate)
-    return Row(case, rate, best)
+    return Row(case, *contest(case, _native, peers, seconds=seconds, rounds=rounds, progress=progress))
 
 
 def _native(case: Case, stack: ExitStack) -> Contender:

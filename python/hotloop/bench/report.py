@@ -6,30 +6,11 @@ from rich.table import Table
 
 from hotloop.bench.envs import Row
 from hotloop.bench.machine import Machine
-from hotloop.bench.peers import Peer
-
-PREFIXES = ((1e9, " G"), (1e6, " M"), (1e3, " k"))
-
-
-def short(value: float) -> str:
-    """A number with three digits that count: 171 M, 46.9 k, 812.
-
-    >>> [short(x) for x in (171_300_000, 46_870, 999_900, 812.4, 0.5)]
-    ['171 M', '46.9 k', '1.00 M', '812', '0.500']
-    """
-    # Rounded first, so that what rounds up to a thousand gets the next prefix.
-    value = float(f"{value:.3g}")
-    for size, prefix in PREFIXES:
-        if value >= size:
-            return _three_digits(value / size) + prefix
-    return _three_digits(value)
+from hotloop.bench.peers import Case, Peer
+from hotloop.text import short
 
 
-def _three_digits(value: float) -> str:
-    return f"{value:#.3g}".rstrip(".")
-
-
-def table(rows: Sequence[Row], peers: Sequence[Peer]) -> Table:
+def table(rows: Sequence[Row], peers: Sequence[Peer[Case]]) -> Table:
     """One line per case, one column per peer that was measured at all."""
     measured = [peer for peer in peers if any(peer.name in row.peers for row in rows)]
     result = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
@@ -47,16 +28,17 @@ def table(rows: Sequence[Row], peers: Sequence[Peer]) -> Table:
             str(row.case.threads),
             short(row.rate.value),
             "" if spread is None else f"{spread:.0%}",
-            *(_times(row.ratio(peer.name)) for peer in measured),
+            *(times(row.ratio(peer.name)) for peer in measured),
         )
     return result
 
 
-def _times(ratio: float | None) -> str:
+def times(ratio: float | None) -> str:
+    """How many times as fast; nothing if there is nothing to compare with."""
     return "" if ratio is None else f"{ratio:,.0f}x" if ratio >= 100 else f"{ratio:.3g}x"
 
 
-def notes(rows: Sequence[Row], peers: Sequence[Peer], machine: Machine) -> list[str]:
+def notes(rows: Sequence[Row], peers: Sequence[Peer[Case]], machine: Machine) -> list[str]:
     """What the numbers depend on: how peers were measured, the machine, and the versions."""
     lines = []
     for peer in peers:

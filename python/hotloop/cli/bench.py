@@ -83,7 +83,7 @@ def envs(
         console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
-def _usable_peers() -> list[Peer]:
+def _usable_peers() -> list[Peer[Case]]:
     """The peers that are installed and can be imported; why others are left out is told."""
     import importlib
 
@@ -103,10 +103,10 @@ def _usable_peers() -> list[Peer]:
     return usable
 
 
-def _measure(cases: list[Case], peers: list[Peer], seconds: float, repeats: int, as_json: bool) -> list[Row]:
+def _measure(cases: list[Case], peers: list[Peer[Case]], seconds: float, repeats: int, as_json: bool) -> list[Row]:
     from hotloop.bench.envs import CaseError, run
-    from hotloop.bench.report import short
     from hotloop.cli.progress import PartsProgress
+    from hotloop.text import short
 
     rows = []
     with PartsProgress(len(cases)) as progress:

@@ -7,10 +7,13 @@ import importlib.util
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
     from hotloop.bench.measure import Contender
+    from hotloop.bench.ppo import PpoCase
+
+C = TypeVar("C")
 
 
 @dataclass(frozen=True)
@@ -34,8 +37,8 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Peer:
-    """Someone else's runner.
+class Peer(Generic[C]):
+    """Someone else's way of doing the work of cases of one kind.
 
     `enter` prepares every way the peer has of doing the work of a case; the fastest of them counts. It gives none if
     the peer does not have the env. What must be closed afterwards goes on the stack.
@@ -45,7 +48,7 @@ class Peer:
     title: str
     conditions: str
     package: str
-    enter: Callable[[Case, ExitStack], list[Entry]]
+    enter: Callable[[C, ExitStack], list[Entry]]
 
     @property
     def installed(self) -> bool:
@@ -58,8 +61,15 @@ class Peer:
         return importlib.metadata.version(self.package)
 
 
-def every_peer() -> list[Peer]:
-    """All peers that we know how to measure, installed or not."""
+def every_peer() -> list[Peer[Case]]:
+    """All runners that we know how to measure, installed or not."""
     from hotloop.bench.peers import envpool, gymnasium
 
     return [envpool.PEER, gymnasium.VECTOR, gymnasium.SYNC, gymnasium.ASYNC]
+
+
+def every_trainer() -> list[Peer[PpoCase]]:
+    """All PPO loops that we know how to measure, installed or not."""
+    from hotloop.bench.peers import jax_ppo, sb3_ppo, torch_ppo
+
+    return [torch_ppo.PEER, jax_ppo.PEER, sb3_ppo.PEER]

@@ -1,0 +1,92 @@
+"""Stable-Baselines3's PPO on Gymnasium's CartPole, as its users run it: Python envs in one process, its own loop."""
+
+import sys
+import warnings
+from contextlib import ExitStack
+from typing import Any
+
+from hotloop.bench.measure import Contender
+from hotloop.bench.peers import Entry, Peer
+from hotloop.bench.peers.gymnasium import IDS, MOST_PYTHON_ENVS
+from hotloop.bench.ppo import PpoCase, usable_cores
+
+
+def make(case: PpoCase, num_envs: int) -> Any:
+    """A model that learns from so many envs."""
+    import torch
+    from stable_baselines3 import PPO
+    from stable_baselines3.common.env_util import make_vec_env
+
+    torch.set_num_threads(usable_cores())
+    sizes = list(case.hidden)
+    return PPO(
+        "MlpPolicy",
+        make_vec_env(IDS[case.env], num_envs),
+        n_steps=case.horizon,
+        batch_size=num_envs * case.horizon // case.minibatches,
+        n_epochs=case.epochs,
+        learning_rate=case.learning_rate,
+        gamma=case.gamma,
+        gae_lambda=case.gae_lambda,
+        clip_range=case.clip,
+        ent_coef=case.entropy,
+        max_grad_norm=case.max_gradient_norm,
+        policy_kwargs={"net_arch": {"pi": sizes, "vf": sizes}},
+        device="cpu",
+        seed=0,
+    )
+
+
+def _enter(case: PpoCase, stack: ExitStack) -> list[Entry]:
+    if case.env not in IDS:
+        return []
+    num_envs = min(case.num_envs, 2 * MOST_PYTHON_ENVS)
+    with warnings.catch_warnings():
+        # It warns of minibatches that do not divide the rollout.
+        warnings.simplefilter("ignore")
+        model = make(case, num_envs)
+    stack.callback(model.env.close)
+    steps = num_envs * case.horizon
+
+    def iterate(_: object) -> None:
+        model.learn(steps, reset_num_timesteps=False)
+
+    return [Entry(Contender("SB3 PPO", iterate, [None], work_per_pass=steps), num_envs)]
+
+
+def solve(seed: int) -> int:
+    """Train with the zoo's settings until the last 100 episodes have a mean of 475; gives the steps it took."""
+    from stable_baselines3 import PPO
+    from stable_baselines3.common.callbacks import BaseCallback
+    from stable_baselines3.common.env_util import make_vec_env
+
+    class UntilSolved(BaseCallback):
+        def _on_step(self) -> bool:
+            last = self.model.ep_info_buffer or ()
+            return len(last) < 100 or sum(episode["r"] for episode in last) < 475 * 100
+
+    envs = make_vec_env("CartPole-v1", 8, seed=seed)
+    model = PPO(
+        "MlpPolicy",
+        envs,
+        n_steps=32,
+        batch_size=256,
+        n_epochs=20,
+        learning_rate=lambda left: 1e-3 * left,
+        clip_range=lambda left: 0.2 * left,
+        gamma=0.98,
+        gae_lambda=0.8,
+        ent_coef=0.0,
+        device="cpu",
+        seed=seed,
+    )
+    model.learn(100_000, callback=UntilSolved())
+    return int(model.num_timesteps)
+
+
+PEER = Peer(
+    "sb3", "SB3 PPO", f"at most {2 * MOST_PYTHON_ENVS} Gymnasium envs in one process", "stable_baselines3", _enter
+)
+
+if __name__ == "__main__":
+    print(solve(seed=int(sys.argv[1])))

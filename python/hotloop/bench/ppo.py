@@ -1,0 +1,63 @@
+"""What a benchmark of PPO measures: the work of one iteration, described so that everyone can do the same."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class PpoCase:
+    """One shape of PPO: so many envs for so many steps, so many passes over what they gave, and the policy."""
+
+    name: str
+    env: str
+    num_envs: int
+    horizon: int
+    epochs: int
+    minibatches: int
+    hidden: tuple[int, ...] = (64, 64)
+    separate: bool = False
+    """Whether policy and value have trunks of their own."""
+    learning_rate: float = 1e-3
+    gamma: float = 0.99
+    gae_lambda: float = 0.95
+    clip: float = 0.2
+    entropy: float = 0.0
+    max_gradient_norm: float = 0.5
+    reward_scale: float = 1.0
+
+    @property
+    def steps(self) -> int:
+        """Steps of one iteration."""
+        return self.num_envs * self.horizon
+
+    @property
+    def minibatch_size(self) -> int:
+        """Steps per gradient step."""
+        return self.steps // self.minibatches
+
+    @property
+    def work(self) -> str:
+        """The shape in words."""
+        return f"{self.num_envs} x {self.horizon}, {self.epochs} x {self.minibatches}"
+
+
+# What CartPole is solved with: small batches, many updates.
+SOLVE = PpoCase(
+    "cartpole-solve",
+    "cartpole",
+    num_envs=32,
+    horizon=32,
+    epochs=1,
+    minibatches=4,
+    gamma=0.995,
+    gae_lambda=0.98,
+    entropy=0.003,
+    max_gradient_norm=1.0,
+    reward_scale=0.05,
+)
+
+
+def usable_cores() -> int:
+    """Cores that this process may use; everyone gets as many threads."""
+    from hotloop import _core
+
+    return _core.usable_cores()
