@@ -9,9 +9,12 @@ from typing import Annotated
 import typer
 
 from hotloop import __version__
-from hotloop.cli import bench, envs
+from hotloop.cli import bench, envs, eval, train, verify
 
 app = typer.Typer(add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False)
+app.command("train")(train.train)
+app.command("eval")(eval.evaluate)
+app.command("verify")(verify.verify)
 app.command("envs")(envs.envs)
 app.add_typer(bench.app, name="bench")
 
@@ -28,9 +31,12 @@ def _hotloop(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Step thousands of reinforcement-learning envs at native speed.
+    """Train reinforcement-learning agents at the speed of the machine.
 
     \b
+      hotloop train cartpole                train until solved, in a second
+      hotloop eval last                     how well that policy does
+      hotloop verify last                   repeat the run, compare every bit
       hotloop envs                          the envs there are
       hotloop envs tag                      one of them in full: options, rewards, state
       hotloop bench envs cartpole --quick   its speed on this machine, beside its peers

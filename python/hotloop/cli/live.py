@@ -1,0 +1,251 @@
+"""The live view of a run on a terminal: speed, progress, returns, losses, where the time goes, the machine."""
+
+from __future__ import annotations
+
+import math
+import os
+import resource
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Self
+
+from rich.box import ROUNDED
+from rich.console import Console, Group
+from rich.live import Live
+from rich.panel import Panel
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from hotloop.cli.view import View, conclusion, evaluation_line
+from hotloop.text import duration, measured, short
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from rich.console import RenderableType
+
+    from hotloop.training.callbacks import (
+        EvaluationReport,
+        IterationReport,
+        ProgressReport,
+        StartReport,
+        TimeSplit,
+        TroubleReport,
+    )
+    from hotloop.training.runs import Run
+
+BARS = "▁▂▃▄▅▆▇█"
+# Returns in the curve; when they are more, every second one is dropped.
+CURVE = 64
+SPLIT = ("env", "inference", "copy", "learn", "rest")
+
+
+class LiveView(View):
+    """Redraws itself a few times a second, and stays on the screen when the run is over."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self._console = console or Console()
+        self._live = Live(console=self._console, auto_refresh=False)
+        self._usage = Usage()
+        self._begun: StartReport | None = None
+        self._now: ProgressReport | None = None
+        self._record: IterationReport | None = None
+        self._curve = Curve()
+        self._events: deque[str] = deque(maxlen=3)
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        self._live.stop()
+
+    def start(self, report: StartReport) -> None:
+        """Draws the frame."""
+        self._begun = report
+        self._events.extend(report.notes)
+        self._draw()
+
+    def iteration(self, report: IterationReport) -> None:
+        """Notes the record; a curve of returns grows."""
+        self._record = report
+        self._curve.add(report.return_mean)
+
+    def progress(self, report: ProgressReport) -> None:
+        """Draws all anew."""
+        self._now = report
+        self._draw()
+
+    def evaluation(self, report: EvaluationReport) -> None:
+        """Adds a line."""
+        self._events.append(evaluation_line(report))
+
+    def trouble(self, report: TroubleReport) -> None:
+        """Adds a line."""
+        self._events.append(f"step {short(report.steps)}: {report.what}")
+
+    def end(self, run: Run) -> None:
+        """Draws the last state, and says below what came of it."""
+        self._draw(finished=run)
+        self._live.stop()
+        for line in conclusion(run):
+            self._console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+    def _draw(self, finished: Run | None = None) -> None:
+        if self._begun is not None:
+            self._live.update(self._panel(self._begun, finished), refresh=True)
+
+    def _panel(self, begun: StartReport, finished: Run | None) -> Panel:
+        config = begun.config
+        sizes = "x".join(map(str, config.policy.hidden))
+        parts: list[RenderableType] = [
+            self._progress_line(begun, finished),
+            Text(),
+            self._columns(),
+            Text(),
+            Text(f"return  {self._curve.drawn()}", style="green", no_wrap=True),
+            *(Text(event, style="dim") for event in self._events),
+        ]
+        return Panel(
+            Group(*parts),
+            title=f"[bold]hotloop[/bold] · {config.env.name} · {begun.run}",
+            subtitle=f"{sizes} {config.policy.activation}, {begun.parameters} weights · learner: {begun.learner}",
+            title_align="left",
+            subtitle_align="left",
+            box=ROUNDED,
+            border_style="cyan",
+            width=min(100, self._console.width),
+        )
+
+    def _progress_line(self, begun: StartReport, finished: Run | None) -> Table:
+        """How much is done, by the limit that is nearest, and how long the rest may take."""
+        now = self._now
+        share = 1.0 if finished is not None else now.fraction if now is not None else 0.0
+        steps = finished.steps if finished is not None else now.steps if now is not None else 0
+        seconds = finished.seconds if finished is not None else now.seconds if now is not None else 0.0
+        left = ""
+        if finished is None and 0 < share < 1:
+            left = f", {duration(seconds * (1 - share) / share)} left"
+        line = Table.grid(expand=True, padding=(0, 2, 0, 0))
+        line.add_column(ratio=1)
+        line.add_column(no_wrap=True, justify="right")
+        line.add_row(
+            ProgressBar(total=1.0, completed=share, width=None),
+            f"{short(steps)} steps, {duration(seconds)}{left}",
+        )
+        return line
+
+    def _columns(self) -> Table:
+        grid = Table.grid(expand=True, padding=(0, 2, 0, 0))
+        for _ in range(3):
+            grid.add_column(ratio=1)
+        grid.add_row(self._speed(), self._learning(), self._split())
+        return grid
+
+    def _speed(self) -> Table:
+        record, now = self._record, self._now
+        return _facts(
+            ("steps/s", short(now.steps_per_second) if now else "-"),
+            ("episodes", short(now.episodes) if now else "-"),
+            ("return", measured(record.return_recent) if record else "-"),
+            ("  lowest", measured(record.return_min) if record else "-"),
+            ("  highest", measured(record.return_max) if record else "-"),
+            ("length", measured(record.length_mean) if record else "-"),
+        )
+
+    def _learning(self) -> Table:
+        record = self._record
+        if record is None:
+            return _facts(("policy loss", "-"))
+        return _facts(
+            ("policy loss", measured(record.policy_loss, 3)),
+            ("value loss", measured(record.value_loss, 3)),
+            ("entropy", measured(record.entropy, 3)),
+            ("KL", measured(record.kl, 2)),
+            ("clipped", f"{record.clip_fraction:.1%}"),
+            ("explained", measured(record.explained_variance, 3)),
+        )
+
+    def _split(self) -> Table:
+        lines = [] if self._record is None else split_lines(self._record.time)
+        return _facts(
+            *lines,
+            ("CPU", f"{self._usage.cores():.1f} of {os.cpu_count()} cores"),
+            ("memory", f"{self._usage.memory() / 2**20:.0f} MB"),
+        )
+
+
+class Usage:
+    """What this process takes of the machine."""
+
+    def __init__(self) -> None:
+        self._before = time.perf_counter(), time.process_time()
+        self._cores = 0.0
+
+    def cores(self) -> float:
+        """How many cores it kept busy since the last time it was asked."""
+        now = time.perf_counter(), time.process_time()
+        passed = now[0] - self._before[0]
+        if passed > 0.01:
+            self._cores = (now[1] - self._before[1]) / passed
+            self._before = now
+        return self._cores
+
+    @staticmethod
+    def memory() -> int:
+        """The most bytes that it ever held."""
+        return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def split_lines(split: TimeSplit) -> list[tuple[str, str]]:
+    """The parts of the time that took any, as shares."""
+    total = split.total
+    shares = [(name, getattr(split, name) / total) for name in SPLIT] if total > 0 else []
+    return [(name, f"{share:4.0%} {'▪' * round(10 * share)}") for name, share in shares if share >= 0.005]
+
+
+def _facts(*lines: tuple[str, str]) -> Table:
+    table = Table.grid(padding=(0, 1, 0, 0))
+    table.add_column(style="cyan", no_wrap=True)
+    table.add_column(no_wrap=True)
+    for label, value in lines:
+        table.add_row(label, value)
+    return table
+
+
+class Curve:
+    """Numbers over the whole run as a line of bars; the longer the run, the more records stand behind each bar."""
+
+    def __init__(self) -> None:
+        self._points: list[float] = []
+        self._every = 1
+        self._seen = 0
+
+    def add(self, value: float) -> None:
+        """One more; those that are not finite are left out."""
+        if not math.isfinite(value):
+            return
+        if self._seen % self._every == 0:
+            self._points.append(value)
+            if len(self._points) > CURVE:
+                self._points = self._points[::2]
+                self._every *= 2
+        self._seen += 1
+
+    def drawn(self) -> str:
+        """From the lowest to the highest.
+
+        >>> curve = Curve()
+        >>> for value in (0, 1, 2, 7):
+        ...     curve.add(value)
+        >>> curve.drawn()
+        '▁▂▃█'
+        """
+        if not self._points:
+            return ""
+        low, high = min(self._points), max(self._points)
+        size = (high - low) or 1.0
+        return "".join(BARS[min(7, int(8 * (point - low) / size))] for point in self._points)

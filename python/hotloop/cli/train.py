@@ -1,0 +1,121 @@
+"""`hotloop train`: trains a policy on an env, shows how it goes, and leaves a run that can be resumed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hotloop.cli.output import UserError
+
+if TYPE_CHECKING:
+    from hotloop.config import Config
+    from hotloop.training.runs import Run
+
+# As shells report a command that Ctrl-C ended.
+INTERRUPTED = 130
+
+
+def train(
+    env: Annotated[
+        str | None, typer.Argument(metavar="[ENV]", help="What to train on; 'hotloop envs' lists them.")
+    ] = None,
+    overrides: Annotated[
+        list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="What differs from the env's config.")
+    ] = None,
+    steps: Annotated[int | None, typer.Option(help="End after this many steps.")] = None,
+    episodes: Annotated[int | None, typer.Option(help="End after this many finished episodes.")] = None,
+    minutes: Annotated[float | None, typer.Option(help="End after this many minutes.")] = None,
+    until: Annotated[float | None, typer.Option(metavar="RETURN", help="End when this mean return is reached.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Decides everything random.")] = None,
+    config: Annotated[Path | None, typer.Option(metavar="FILE", help="A YAML file with any part of a config.")] = None,
+    preset: Annotated[str | None, typer.Option(help="baseline, fast or ultra-fast.")] = None,
+    resume: Annotated[str | None, typer.Option(metavar="RUN", help="Go on with this run, exactly.")] = None,
+    init_from: Annotated[str | None, typer.Option(metavar="RUN", help="Begin with this run's weights.")] = None,
+    debug: Annotated[bool, typer.Option("--debug", help="One thread, all arrays checked, every detail.")] = False,
+    name: Annotated[str | None, typer.Option(help="The run's name; made of env and date if not said.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
+) -> None:
+    """Train a policy on an env with PPO.
+
+    \b
+      hotloop train cartpole                        until solved, with settings that solve it
+      hotloop train pendulum --until -150 --seed 3
+      hotloop train cartpole ppo.epochs=2 runner.num_envs=512 --steps 1000000
+      hotloop train cartpole --preset ultra-fast
+      hotloop train --resume last                   go on where a run was ended or killed
+      hotloop train cartpole --json | tail -1       what came of it
+
+    Keys are the config's dotted names; env.KEY sets an option of the env.
+    Ctrl-C writes a checkpoint and ends with exit code 130; a second one ends
+    at once. A RUN is a path, a name, the beginning of one, or 'last'.
+    """
+    if env is not None and "=" in env:
+        overrides = [env, *(overrides or [])]
+        env = None
+    if env is None and resume is None:
+        raise UserError("train what? Name an env ('hotloop envs' lists them), or a run with --resume")
+
+    from hotloop.cli import naming
+    from hotloop.cli.view import choose_view
+    from hotloop.config import ConfigError
+    from hotloop.training import TrainingError
+    from hotloop.training import train as start
+
+    limits: dict[str, Any] = {"steps": steps, "episodes": episodes, "minutes": minutes, "until": until}
+    view = choose_view(as_json=as_json, detailed=debug)
+    try:
+        with view:
+            if resume is not None:
+                run = start(
+                    env,
+                    **limits,
+                    seed=seed,
+                    config=config or overrides or None,
+                    preset=preset,
+                    resume=naming.find(resume),
+                    init_from=init_from,
+                    debug=debug,
+                    name=name,
+                    callbacks=[view],
+                )
+            else:
+                assert env is not None
+                run = start(
+                    env,
+                    config=_resolve(env, overrides or [], config, preset, {**limits, "seed": seed}),
+                    init_from=None if init_from is None else naming.find(init_from),
+                    debug=debug,
+                    name=name,
+                    callbacks=[view],
+                )
+    except (ConfigError, TrainingError) as error:
+        raise UserError(str(error)) from None
+    except KeyboardInterrupt:
+        raise typer.Exit(INTERRUPTED) from None
+    if run.ended == "interrupted":
+        raise typer.Exit(INTERRUPTED)
+    if run.config.train.until is not None and not run.solved:
+        _say_what_was_missed(run)
+
+
+def _resolve(env: str, overrides: list[str], file: Path | None, preset: str | None, options: dict[str, Any]) -> Config:
+    """The config; what was said by option comes last."""
+    from hotloop.config import load_config
+    from hotloop.config.loading import parse_overrides
+
+    parts = parse_overrides(overrides)
+    said = {key: value for key, value in options.items() if value is not None}
+    if said:
+        parts.setdefault("train", {}).update(said)
+    return load_config(env, file=file, preset=preset, overrides=parts)
+
+
+def _say_what_was_missed(run: Run) -> None:
+    from hotloop.cli.output import tell
+
+    tell(
+        f"It ended by its limit of {run.ended} before a return of {run.config.train.until:g} was confirmed; "
+        f"'hotloop train --resume {run.name}' with a higher limit goes on."
+    )

@@ -1,0 +1,59 @@
+"""`hotloop verify`: repeats a run and compares, so that anyone can check anyone's result."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from hotloop.cli.output import UserError, emit, tell
+
+# The run was repeated, and something came out differently.
+DIFFERENT = 1
+
+
+def verify(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A path, a name, the beginning of one, or 'last'.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
+) -> None:
+    """Repeat a run from its stored config up to its newest checkpoint, and compare.
+
+    \b
+      hotloop verify last
+
+    Weights must be the same byte for byte, and every recorded number the same,
+    whatever machine, number of threads or interruptions were involved. The
+    exit code is 0 if all is the same and 1 if anything differs.
+    """
+    from hotloop.cli import naming
+    from hotloop.config import ConfigError
+    from hotloop.training import TrainingError
+    from hotloop.training import verify as repeat
+
+    path = naming.find(run)
+    try:
+        found = repeat(path)
+    except (ConfigError, TrainingError) as error:
+        raise UserError(str(error)) from None
+    for note in found.notes:
+        tell(note)
+    if as_json:
+        emit(
+            "end",
+            run=path.name,
+            path=str(path),
+            same=found.same,
+            same_policy=found.same_policy,
+            steps=found.steps,
+            iterations=found.iterations,
+            records=found.records,
+            differences=list(found.differences),
+        )
+    elif found.same:
+        print(f"same: weights at step {found.steps} byte for byte, and {found.records} records")
+    else:
+        print(f"different at step {found.steps}: weights {'the same' if found.same_policy else 'differ'}")
+        for difference in found.differences:
+            print(f"  {difference}")
+    if not found.same:
+        raise typer.Exit(DIFFERENT)
