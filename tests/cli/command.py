@@ -1,14 +1,16 @@
 """Running the real command in a process of its own."""
 
 import json
+import os
 import subprocess
 import sys
 from typing import Any
 
 
-def hotloop(*arguments: str) -> subprocess.CompletedProcess[str]:
+def hotloop(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """What `hotloop ARGUMENTS` did."""
-    return subprocess.run([sys.executable, "-m", "hotloop", *arguments], capture_output=True, text=True)
+    command = [sys.executable, "-m", "hotloop", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environment})
 
 
 def hotloop_json(*arguments: str) -> list[dict[str, Any]]:

@@ -1,7 +1,11 @@
 """`hotloop bench envs` keeps its JSON contract, prints a table, and refuses what cannot be measured."""
 
+import os
+from pathlib import Path
+
 import pytest
 
+from hotloop.cli import bench
 from tests.cli.command import complaint, hotloop, hotloop_json
 
 BRIEFLY = ("--num-envs", "2", "--threads", "1", "--seconds", "0.001", "--repeats", "2")
@@ -50,6 +54,24 @@ def test_people_get_a_table_and_the_facts_under_it() -> None:
     assert row.startswith("pendulum")
     assert "cores" in rest[-1]
     assert "hotloop" in rest[-1]
+
+
+def test_a_peer_that_is_broken_is_left_out_and_named(tmp_path: Path) -> None:
+    (tmp_path / "envpool.py").write_text("raise ImportError('it lacks a library')")
+    path = os.pathsep.join(filter(None, (str(tmp_path), os.environ.get("PYTHONPATH"))))
+    done = hotloop("bench", "envs", "taxi", "--json", *BRIEFLY, PYTHONPATH=path)
+    assert done.returncode == 0
+    assert "EnvPool is left out, it cannot be imported: it lacks a library" in done.stderr
+    assert '"gymnasium-sync"' in done.stdout
+    assert "envpool" not in done.stdout
+
+
+def test_a_peer_that_is_missing_is_left_out_and_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: object() if name == "gymnasium" else None)
+    assert [peer.package for peer in bench._usable_peers()] == ["gymnasium"] * 3
+    assert "pip install 'hotloop[bench]'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
