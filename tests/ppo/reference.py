@@ -1,0 +1,128 @@
+"""PPO's loss once more, written plainly in torch and float64, to compare the native learner with."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from hotloop import _core
+
+ACTIVATIONS = {
+    "tanh": torch.tanh,
+    "relu": torch.relu,
+    "silu": torch.nn.functional.silu,
+    "gelu": lambda x: torch.nn.functional.gelu(x, approximate="tanh"),
+}
+SETTINGS: dict[str, Any] = {
+    "epochs": 1,
+    "minibatch_size": 64,
+    "learning_rate": 1e-3,
+    "gamma": 0.97,
+    "gae_lambda": 0.9,
+    "clip": 0.2,
+    "value_clip": None,
+    "value_weight": 0.5,
+    "entropy": 0.01,
+    "max_gradient_norm": 1e9,
+    "normalize_advantages": True,
+    "target_kl": None,
+    "reward_scale": 1.0,
+    "iteration": 0,
+}
+
+
+def leaves(learner: _core.Learner) -> dict[str, torch.Tensor]:
+    """The learner's weights as leaves of a graph."""
+    return {
+        name: torch.tensor(array, dtype=torch.float64, requires_grad=True) for name, array in learner.arrays().items()
+    }
+
+
+def network(
+    weights: dict[str, torch.Tensor], obs: torch.Tensor, prefix: str, head: str, activation: str
+) -> torch.Tensor:
+    """Dense layers and a head; discrete observations go through a table, whose rows a one-hot input would pick."""
+    act = ACTIVATIONS[activation]
+    layers = sum(name.startswith(f"{prefix}.") and name.endswith(".bias") and "head" not in name for name in weights)
+    x = obs
+    first = 0
+    if obs.dtype == torch.int64:
+        if f"{prefix}.embedding.weight" in weights:
+            x = weights[f"{prefix}.embedding.weight"][obs]
+        else:
+            x = act(weights[f"{prefix}.0.weight"][obs] + weights[f"{prefix}.0.bias"])
+            first = 1
+    for i in range(first, layers):
+        x = act(x @ weights[f"{prefix}.{i}.weight"].T + weights[f"{prefix}.{i}.bias"])
+    return x @ weights[f"{head}.weight"].T + weights[f"{head}.bias"]
+
+
+def outputs(weights: dict[str, torch.Tensor], obs: torch.Tensor, activation: str) -> tuple[torch.Tensor, torch.Tensor]:
+    """What the policy prefers, and values."""
+    if "heads.weight" in weights:
+        both = network(weights, obs, "trunk", "heads", activation)
+        return both[:, :-1], both[:, -1]
+    preferences = network(weights, obs, "policy", "policy.head", activation)
+    return preferences, network(weights, obs, "value", "value.head", activation)[:, 0]
+
+
+def distribution(
+    weights: dict[str, torch.Tensor], preferences: torch.Tensor, action: torch.Tensor, mask: torch.Tensor | None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Logarithms of the probabilities of actions, and entropies."""
+    if "log_std" in weights:
+        normal = torch.distributions.Normal(preferences, weights["log_std"].exp())
+        return normal.log_prob(action).sum(-1), normal.entropy().sum(-1)
+    if mask is not None:
+        preferences = torch.where(mask, preferences, torch.tensor(-1e30, dtype=torch.float64))
+    categorical = torch.distributions.Categorical(logits=preferences)
+    return categorical.log_prob(action), categorical.entropy()
+
+
+def loss(
+    weights: dict[str, torch.Tensor], rollout: dict[str, NDArray[Any]], activation: str, settings: dict[str, Any]
+) -> tuple[torch.Tensor, dict[str, float]]:
+    """The loss over all steps that have a weight, and its parts."""
+    used = rollout["weight"] > 0
+
+    def column(name: str) -> torch.Tensor:
+        array = rollout[name][: len(used)][used]
+        kind = np.int64 if array.dtype.kind in "iu" and name != "obs" else None
+        if array.dtype == np.float32:
+            kind = np.float64
+        return torch.tensor(array if kind is None else array.astype(kind))
+
+    obs = column("obs")
+    if obs.dtype != torch.int64:
+        scale = settings.get("high", 1) if obs.dtype == torch.uint8 else 1
+        obs = obs.reshape(len(obs), -1).double() / scale
+    mask = column("mask").bool() if "mask" in rollout else None
+    preferences, value = outputs(weights, obs, activation)
+    log_prob, entropy = distribution(weights, preferences, column("action"), mask)
+    weight = column("weight")
+
+    def mean(x: torch.Tensor) -> torch.Tensor:
+        return (x * weight).sum() / weight.sum()
+
+    advantage = column("advantage")
+    if settings["normalize_advantages"]:
+        advantage = (advantage - advantage.mean()) / (advantage.std(correction=0) + 1e-8)
+    log_ratio = log_prob - column("log_prob")
+    ratio = log_ratio.exp()
+    clip = settings["clip"]
+    policy_loss = mean(-torch.min(ratio * advantage, ratio.clamp(1 - clip, 1 + clip) * advantage))
+    target, old = column("target"), column("value")
+    value_losses = 0.5 * (value - target) ** 2
+    if settings["value_clip"] is not None:
+        near = old + (value - old).clamp(-settings["value_clip"], settings["value_clip"])
+        value_losses = torch.max(value_losses, 0.5 * (near - target) ** 2)
+    parts = {
+        "policy_loss": policy_loss,
+        "value_loss": mean(value_losses),
+        "entropy": mean(entropy),
+        "kl": mean(ratio - 1 - log_ratio),
+        "clip_fraction": mean(((ratio - 1).abs() > clip).double()),
+    }
+    total = policy_loss + settings["value_weight"] * parts["value_loss"] - settings["entropy"] * parts["entropy"]
+    return total, {name: float(part.detach()) for name, part in parts.items()}
