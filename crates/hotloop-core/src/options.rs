@@ -54,7 +54,13 @@ impl OptionSpec {
 
     /// A whole number within bounds.
     pub const fn int(name: &'static str, default: i64, low: i64, high: i64, about: &'static str) -> Self {
-        Self { name, about, default: Value::Int(default), allowed: Allowed::Range(low as f64, high as f64), fixed: false }
+        Self {
+            name,
+            about,
+            default: Value::Int(default),
+            allowed: Allowed::Range(low as f64, high as f64),
+            fixed: false,
+        }
     }
 
     /// Yes or no.

@@ -84,11 +84,7 @@ impl LaneEnv<4, 2, 6> for Acrobot {
         let dot2 = dot2.max(simd.f(-TOP_SPEED_2)).min(simd.f(TOP_SPEED_2));
         let tip = -math::cos(simd, theta1) - math::cos(simd, theta1 + theta2);
         let up = simd.f(1.0).lt(tip);
-        LaneStep {
-            state: [theta1, theta2, dot1, dot2],
-            reward: simd.f(0.0).select(up, simd.f(-1.0)),
-            terminated: up,
-        }
+        LaneStep { state: [theta1, theta2, dot1, dot2], reward: simd.f(0.0).select(up, simd.f(-1.0)), terminated: up }
     }
 
     #[inline(always)]

@@ -68,8 +68,7 @@ impl LaneEnv<2, 2, 3> for Pendulum {
         let angle = upright_angle(simd, theta);
         let cost = (simd.f(0.001) * action).fma(action, (simd.f(0.1) * theta_dot).fma(theta_dot, angle * angle));
         let acceleration = push.fma(action, fall * math::sin(simd, theta));
-        let theta_dot =
-            simd.f(TIME_STEP).fma(acceleration, theta_dot).max(simd.f(-TOP_SPEED)).min(simd.f(TOP_SPEED));
+        let theta_dot = simd.f(TIME_STEP).fma(acceleration, theta_dot).max(simd.f(-TOP_SPEED)).min(simd.f(TOP_SPEED));
         LaneStep {
             state: [simd.f(TIME_STEP).fma(theta_dot, theta), theta_dot],
             reward: -cost,

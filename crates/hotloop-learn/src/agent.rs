@@ -309,9 +309,9 @@ impl Agent {
                         Input::Bytes { high, .. } => {
                             moments.push(bytes.iter().map(|x| f64::from(f32::from(*x) * (1.0 / f32::from(high)))));
                         }
-                        _ => moments.push(bytes.chunks_exact(4).map(|x| {
-                            f64::from(f32::from_ne_bytes([x[0], x[1], x[2], x[3]]))
-                        })),
+                        _ => moments.push(
+                            bytes.chunks_exact(4).map(|x| f64::from(f32::from_ne_bytes([x[0], x[1], x[2], x[3]]))),
+                        ),
                     }
                 }
             }

@@ -58,14 +58,7 @@ pub struct Collection<'a> {
 
 impl Collection<'_> {
     /// Fills the rollout. The pool resets in the same step and rests.
-    pub fn run(
-        &self,
-        pool: &Pool,
-        rollout: &mut Rollout,
-        scratches: &[Mutex<Scratch>],
-        isa: Isa,
-        team: &mut Team,
-    ) {
+    pub fn run(&self, pool: &Pool, rollout: &mut Rollout, scratches: &[Mutex<Scratch>], isa: Isa, team: &mut Team) {
         let horizon = rollout.horizon;
         let views = rollout.views();
         team.run(pool.groups(), &|group| {
@@ -73,7 +66,8 @@ impl Collection<'_> {
             let mut scratch = scratches.iter().find_map(|scratch| scratch.try_lock().ok()).expect("a free scratch");
             let rows = pool.group_rows(group);
             pool.visit(group, |visit| {
-                let task = Group { collection: self, spec: pool.spec(), views, horizon, first: rows.start, count: rows.len() };
+                let task =
+                    Group { collection: self, spec: pool.spec(), views, horizon, first: rows.start, count: rows.len() };
                 isa.run(Carry { task, visit, scratch: &mut scratch });
             });
         });

@@ -158,15 +158,7 @@ impl Choices {
     /// As for `softmax`; the logits can be written.
     #[inline(always)]
     #[allow(clippy::too_many_arguments)] // the terms of the formula
-    pub unsafe fn descend<S: Simd>(
-        self,
-        simd: S,
-        soft: Softmax<S>,
-        taken: S::I,
-        entropy: S::F,
-        a: S::F,
-        b: S::F,
-    ) {
+    pub unsafe fn descend<S: Simd>(self, simd: S, soft: Softmax<S>, taken: S::I, entropy: S::F, a: S::F, b: S::F) {
         let per_sum = simd.f(1.0) / soft.sum;
         for choice in 0..self.n {
             // SAFETY: the caller's promise.

@@ -60,5 +60,5 @@ fn converted<'py>(actions: &Bound<'py, PyAny>, kinds: &str, to: &str, what: &str
     if !kinds.contains(&kind) {
         return Err(PyTypeError::new_err(format!("the actions have dtype {}: expected {what}", dtype.str()?)));
     }
-    numpy.call_method1("ascontiguousarray", (array, to))
+    array.call_method("astype", (to, "C"), None)
 }

@@ -134,7 +134,9 @@ fn put_named(policy: &Policy, numbers: &mut [f32], arrays: &Bound<'_, PyDict>, p
         };
         if value.shape() != array.shape() {
             let (found, expected) = (value.shape(), array.shape());
-            return Err(PyValueError::new_err(format!("the array {name:?} has shape {found:?}: expected {expected:?}")));
+            return Err(PyValueError::new_err(format!(
+                "the array {name:?} has shape {found:?}: expected {expected:?}"
+            )));
         }
         parts.push((array, value.as_array().iter().copied().collect::<Vec<f32>>()));
     }
@@ -261,16 +263,8 @@ impl Learner {
             return Err(PyValueError::new_err(format!("num_threads is {threads}: expected 1 to 4096")));
         }
         let policy = policy_spec(&spec, policy)?;
-        let setup = AgentSetup {
-            rows,
-            horizon,
-            seed,
-            attempt,
-            threads,
-            first_row,
-            normalize_observations,
-            normalize_rewards,
-        };
+        let setup =
+            AgentSetup { rows, horizon, seed, attempt, threads, first_row, normalize_observations, normalize_rewards };
         let agent = py.detach(|| Agent::new(&spec, &policy, setup)).map_err(raised)?;
         Ok(Self { agent })
     }
@@ -422,11 +416,9 @@ impl Learner {
         ] {
             put(name, NPY_TYPES::NPY_FLOAT, array.as_mut_ptr().cast(), steps, &[])?;
         }
-        for (name, array) in [
-            ("terminated", &mut rollout.terminated),
-            ("truncated", &mut rollout.truncated),
-            ("cut", &mut rollout.cut),
-        ] {
+        for (name, array) in
+            [("terminated", &mut rollout.terminated), ("truncated", &mut rollout.truncated), ("cut", &mut rollout.cut)]
+        {
             put(name, NPY_TYPES::NPY_BOOL, array.as_mut_ptr().cast(), steps, &[])?;
         }
         Ok(dict)

@@ -1,6 +1,8 @@
 //! Eight lanes (AVX2 with FMA) and sixteen lanes (AVX-512). The types can only be made from a token, and a token only
 //! by [`super::Isa::run`] after the CPU was asked, so the operations are safe to call.
 
+// The intrinsics' names are their own prefix.
+#[allow(clippy::wildcard_imports)]
 use std::arch::x86_64::*;
 use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Sub};
 

@@ -35,14 +35,16 @@ pub fn orthogonal(array: &Array, stream: Stream, gain: impl Fn(usize) -> f64, pa
         let length = dot(vector, vector).sqrt();
         vector.iter_mut().for_each(|x| *x /= length);
     }
+    let entry = |output: usize, input: usize| {
+        if outputs <= inputs { vectors[output][input] } else { vectors[input][output] }
+    };
     for output in 0..outputs {
         for input in 0..inputs {
-            let value = if outputs <= inputs { vectors[output][input] } else { vectors[input][output] };
             let place = match array.role {
                 Role::Outputs => output * array.stride + input,
                 _ => input * array.stride + output,
             };
-            params[array.offset + place] = (value * gain(output)) as f32;
+            params[array.offset + place] = (entry(output, input) * gain(output)) as f32;
         }
     }
 }

@@ -400,7 +400,12 @@ fn turn<S: Simd>(simd: S, from: &[f32], width: usize, rows: usize, to: &mut [f32
         for col in (0..width).step_by(BLOCK) {
             // SAFETY: whole blocks of both, as the lengths say.
             unsafe {
-                simd.transpose(from.as_ptr().add(row * width + col), width, to.as_mut_ptr().add(col * TILE + row), TILE);
+                simd.transpose(
+                    from.as_ptr().add(row * width + col),
+                    width,
+                    to.as_mut_ptr().add(col * TILE + row),
+                    TILE,
+                );
             }
         }
     }

@@ -89,15 +89,36 @@ impl Means {
     /// Divides sums by the weights.
     pub fn finish(&mut self) {
         let weight = if self.weight > 0.0 { self.weight } else { 1.0 };
-        for x in [
-            &mut self.policy_loss,
-            &mut self.value_loss,
-            &mut self.entropy,
-            &mut self.kl,
-            &mut self.clip_fraction,
-        ] {
+        for x in [&mut self.policy_loss, &mut self.value_loss, &mut self.entropy, &mut self.kl, &mut self.clip_fraction]
+        {
             *x /= weight;
         }
+    }
+}
+
+/// What the tiles of a chunk leave behind.
+pub struct Trace {
+    kept: Kept,
+    /// The gradient of each log standard deviation, in sixteen lanes.
+    pub log_std_lanes: Vec<[f32; BLOCK]>,
+    /// What is reported.
+    pub sums: Sums,
+}
+
+impl Trace {
+    /// Room for this policy's.
+    pub fn new(policy: &Policy) -> Self {
+        Self {
+            kept: Kept::new(policy.spec.head.sets()),
+            log_std_lanes: vec![[0.0; BLOCK]; policy.log_std().len()],
+            sums: Sums::default(),
+        }
+    }
+
+    /// Starts a chunk.
+    pub fn clear(&mut self) {
+        self.log_std_lanes.fill([0.0; BLOCK]);
+        self.sums = Sums::default();
     }
 }
 
@@ -123,10 +144,9 @@ pub fn loss<S: Simd>(
     batch: &Batch,
     terms: &Terms<'_>,
     outputs: (&mut [f32], &mut [f32]),
-    kept: &mut Kept,
-    log_std_lanes: &mut [[f32; BLOCK]],
-    sums: &mut Sums,
+    trace: &mut Trace,
 ) {
+    let Trace { kept, log_std_lanes, sums } = trace;
     let settings = terms.settings;
     let (logits, values) = outputs;
     let log_std = policy.log_std();

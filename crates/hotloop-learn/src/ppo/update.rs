@@ -3,15 +3,14 @@
 use std::sync::Mutex;
 
 use hotloop_core::rng::Stream;
-use hotloop_core::simd::{BLOCK, Isa, Kernel, Simd};
+use hotloop_core::simd::{Isa, Kernel, Simd};
 use hotloop_core::team::Team;
 
 use super::adam::{Adam, AdamStep, add_chunks};
 use super::config::Settings;
-use super::loss::{Batch, Means, Sums, Terms, loss};
+use super::loss::{Batch, Means, Terms, Trace, loss};
 use super::rollout::Rollout;
 use super::shuffle::Shuffle;
-use crate::distribution::Kept;
 use crate::features::Features;
 use crate::nn::buffer::Buffer;
 use crate::nn::net::{TILE, tree};
@@ -41,9 +40,7 @@ struct Chunk {
     gradient: Buffer,
     work: PolicyWork,
     batch: Batch,
-    kept: Kept,
-    log_std_lanes: Vec<[f32; BLOCK]>,
-    sums: Sums,
+    trace: Trace,
 }
 
 /// What an update did.
@@ -70,9 +67,7 @@ impl Learner {
             gradient: Buffer::new(len),
             work: policy.workspace(),
             batch: Batch::new(&policy.spec.head, masked),
-            kept: Kept::new(policy.spec.head.sets()),
-            log_std_lanes: vec![[0.0; BLOCK]; policy.log_std().len()],
-            sums: Sums::default(),
+            trace: Trace::new(policy),
         };
         Self {
             adam: Adam::new(len),
@@ -159,7 +154,7 @@ impl Learner {
 
     /// Rows that have a weight; the others never reach the loss.
     fn find_eligible(&mut self, rollout: &Rollout) {
-        let uniform = rollout.weight.iter().fold(true, |all, weight| all & (*weight == 1.0));
+        let uniform = rollout.weight.iter().all(|weight| *weight == 1.0);
         if !uniform || self.eligible.len() != rollout.weight.len() {
             self.eligible.clear();
             let rows = rollout.weight.iter().enumerate().filter(|(_, weight)| **weight > 0.0);
@@ -187,7 +182,8 @@ impl Learner {
     fn shuffle(&mut self, stream: Stream, isa: Isa, team: &mut Team) {
         let shuffle = Shuffle::new(stream, self.order.len());
         let all = self.eligible.len();
-        let (order, eligible) = (Mutex::new(self.order.chunks_mut(all.div_ceil(CHUNKS).max(1)).enumerate()), &self.eligible);
+        let (order, eligible) =
+            (Mutex::new(self.order.chunks_mut(all.div_ceil(CHUNKS).max(1)).enumerate()), &self.eligible);
         let part = all.div_ceil(CHUNKS).max(1);
         team.run(all.div_ceil(part), &|_| {
             let next = order.lock().expect("no thread panics here").next();
@@ -251,7 +247,7 @@ impl Learner {
         let guards: Vec<_> = chunks[..count].iter().map(|chunk| chunk.lock().expect("no thread panics here")).collect();
         let parts: Vec<&[f32]> = guards.iter().map(|chunk| &chunk.gradient[..]).collect();
         add_chunks(isa, &parts, &mut self.gradient);
-        guards.iter().for_each(|chunk| chunk.sums.add_to(means));
+        guards.iter().for_each(|chunk| chunk.trace.sums.add_to(means));
     }
 }
 
@@ -280,20 +276,18 @@ impl Kernel for ChunkGradient<'_> {
     fn run<S: Simd>(self, simd: S) {
         let Self { policy, rollout, features, terms, order, chunk } = self;
         chunk.gradient.fill(0.0);
-        chunk.log_std_lanes.fill([0.0; BLOCK]);
-        chunk.sums = Sums::default();
+        chunk.trace.clear();
         let actions = policy.spec.head.outputs();
         for rows in order.chunks(TILE) {
             gather(rollout, rows, &mut chunk.batch);
             features.load(&rollout.obs, rollout.obs_bytes, rows, &mut chunk.work);
             policy.forward(simd, &mut chunk.work, rows.len());
             let outputs = chunk.work.outputs(actions);
-            let kept = &mut chunk.kept;
-            loss(simd, policy, &chunk.batch, terms, outputs, kept, &mut chunk.log_std_lanes, &mut chunk.sums);
+            loss(simd, policy, &chunk.batch, terms, outputs, &mut chunk.trace);
             policy.backward(simd, &mut chunk.work, rows.len(), &mut chunk.gradient);
         }
         if let Some(at) = policy.log_std {
-            for (i, lanes) in chunk.log_std_lanes.iter().enumerate() {
+            for (i, lanes) in chunk.trace.log_std_lanes.iter().enumerate() {
                 chunk.gradient[at + i] = tree(*lanes);
             }
         }
