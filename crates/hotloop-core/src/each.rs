@@ -60,8 +60,8 @@ impl<E: Env> Each<E> {
         self.envs[env].observe(&mut frame);
         for row in rows {
             ledger.played[row] |= ledger.valid[row];
-            // Who decides has not ended, whatever was true before a state was set from outside.
-            ledger.ended[row] &= !ledger.valid[row];
+            // Who decides in an env that goes on has not ended, whatever was true before its state was set from outside.
+            ledger.ended[row] &= !ledger.valid[row] || ledger.over[env] != 0;
         }
     }
 
