@@ -13,7 +13,7 @@ Variant = tuple[str, dict[str, Any]]
 
 VARIANTS: list[Variant] = [
     ("cartpole", {}),
-    ("mountain-car", {}),
+    ("mountain-car", {"max_steps": 70}),
     ("acrobot", {"max_steps": 60}),
     ("pendulum", {"max_steps": 50}),
     ("frozen-lake", {}),
