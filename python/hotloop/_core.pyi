@@ -10,14 +10,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 __all__ = [
+    "Learner",
     "Memory",
     "Pool",
     "Rollout",
     "__version__",
     "describe",
+    "fma_peak",
     "isa",
     "list_envs",
     "transitions",
+    "update_speed",
     "usable_cores",
 ]
 
@@ -97,6 +100,7 @@ def describe(name: str, options: _Options | None = None) -> _FullDescription: ..
 def transitions(name: str, options: _Options | None = None) -> _Transitions | None: ...
 def isa() -> str: ...
 def usable_cores() -> int: ...
+
 @final
 class Memory: ...
 
@@ -154,3 +158,67 @@ class Pool:
     def get_state(self) -> dict[str, NDArray[Any]]: ...
     def set_state(self, values: dict[str, Any], envs: Sequence[int]) -> _Seen: ...
     def close(self) -> None: ...
+
+@final
+class Learner:
+    """A policy that learns."""
+
+    @property
+    def num_threads(self) -> int: ...
+    @property
+    def parameters(self) -> int: ...
+    @property
+    def products(self) -> int: ...
+    def __new__(
+        cls,
+        name: str,
+        options: _Options | None,
+        policy: dict[str, Any],
+        *,
+        rows: int,
+        horizon: int,
+        seed: int,
+        attempt: int = 0,
+        num_threads: int | None = None,
+        first_row: int = 0,
+        normalize_observations: bool = False,
+        normalize_rewards: bool = False,
+    ) -> Learner: ...
+    def iterate(self, pool: Pool, settings: dict[str, Any], count: int, seconds: float) -> dict[str, Any]: ...
+    def collect(self, pool: Pool, settings: dict[str, Any]) -> None: ...
+    def advantages(self, settings: dict[str, Any]) -> None: ...
+    def update(self, settings: dict[str, Any]) -> dict[str, Any]: ...
+    def gradient(self, settings: dict[str, Any]) -> tuple[dict[str, _Floats], dict[str, float]]: ...
+    def rollout(self) -> dict[str, NDArray[Any]]: ...
+    def act_slot(self, slot: int, rows: tuple[int, int], iteration: int) -> NDArray[Any]: ...
+    def act(
+        self,
+        obs: ArrayLike,
+        mask: NDArray[np.int8] | None = None,
+        *,
+        deterministic: bool,
+        seed: int = 0,
+        step: int = 0,
+        first_row: int = 0,
+    ) -> tuple[NDArray[Any], _Floats, _Floats]: ...
+    def value_of(self, obs: ArrayLike) -> _Floats: ...
+    def arrays(self) -> dict[str, _Floats]: ...
+    def set_arrays(self, arrays: dict[str, _Floats]) -> None: ...
+    def statistics(self) -> dict[str, NDArray[np.float64]]: ...
+    def state(self) -> dict[str, NDArray[Any]]: ...
+    def set_state(self, state: dict[str, NDArray[Any]]) -> None: ...
+    def set_opponents(
+        self, policies: list[tuple[dict[str, Any], dict[str, _Floats], dict[str, NDArray[np.float64]]]]
+    ) -> None: ...
+
+def fma_peak(num_threads: int = 1, seconds: float = 0.2) -> float: ...
+def update_speed(
+    inputs: int,
+    hidden: Sequence[int],
+    actions: int,
+    *,
+    rows: int = 1024,
+    minibatch_size: int = 16384,
+    num_threads: int = 1,
+    seconds: float = 0.5,
+) -> tuple[float, float]: ...

@@ -8,3 +8,4 @@ pub mod features;
 pub mod moments;
 pub mod nn;
 pub mod ppo;
+pub mod speed;

@@ -12,6 +12,7 @@ mod out;
 mod pool;
 mod registry;
 mod reports;
+mod speed;
 mod state;
 
 use pyo3::prelude::*;
@@ -27,6 +28,8 @@ mod _core {
     use crate::pool::{Pool, Rollout};
     #[pymodule_export]
     use crate::registry::{describe, list_envs, transitions};
+    #[pymodule_export]
+    use crate::speed::{fma_peak, update_speed};
 
     use pyo3::prelude::*;
 

@@ -1,0 +1,119 @@
+//! How fast the update is for a policy of any shape, on made-up rows: what benchmarks ask for.
+
+use std::time::Instant;
+
+use hotloop_core::env::Spec;
+use hotloop_core::error::Result;
+use hotloop_core::rng::{Purpose, Stream};
+use hotloop_core::space::{Action, Observation};
+
+use crate::agent::{Agent, AgentSetup, IterationSettings, input_for};
+use crate::nn::activation::Activation;
+use crate::nn::spec::{Head, PolicySpec};
+use crate::ppo::config::Settings;
+
+/// Steps per row of the made-up rollout.
+const HORIZON: usize = 64;
+
+/// The policy and batch in question.
+#[derive(Clone, Debug)]
+pub struct Shape {
+    /// Numbers observed.
+    pub inputs: usize,
+    /// Dense layers.
+    pub hidden: Vec<usize>,
+    /// Choices.
+    pub actions: usize,
+    /// Rows of the rollout, 64 steps each.
+    pub rows: usize,
+    /// Rows per gradient step.
+    pub minibatch_size: usize,
+}
+
+/// What was measured.
+#[derive(Clone, Copy, Debug)]
+pub struct UpdateSpeed {
+    /// Samples that went through forward, loss, backward and their share of the step, per second.
+    pub samples: f64,
+    /// Floating-point operations of the products alone, per second.
+    pub operations: f64,
+}
+
+/// Repeats the update of one epoch for about that many seconds.
+pub fn update_speed(shape: &Shape, threads: usize, seconds: f64) -> Result<UpdateSpeed> {
+    let spec = Spec {
+        seats: 1,
+        observation: Observation::uniform(shape.inputs, -1.0, 1.0),
+        action: Action::Discrete { n: shape.actions },
+        masked: false,
+        terms: vec!["reward"],
+        metrics: vec![],
+        infos: vec![],
+        step_nanoseconds: 1,
+        state_version: 1,
+    };
+    let policy = PolicySpec {
+        input: input_for(&spec.observation, 0),
+        hidden: shape.hidden.clone(),
+        activation: Activation::Tanh,
+        shared: true,
+        head: Head::Categorical { n: shape.actions },
+    };
+    let setup = AgentSetup {
+        rows: shape.rows,
+        horizon: HORIZON,
+        seed: 0,
+        attempt: 0,
+        threads,
+        first_row: 0,
+        normalize_observations: false,
+        normalize_rewards: false,
+    };
+    let mut agent = Agent::new(&spec, &policy, setup)?;
+    make_up(&mut agent, shape);
+    let ppo = Settings { epochs: 1, minibatch_size: shape.minibatch_size, learning_rate: 1e-5, ..Settings::default() };
+    let settings = IterationSettings { ppo, reward_scale: 1.0, reward_clip: f32::INFINITY };
+    agent.update(&settings, 0);
+    let start = Instant::now();
+    let mut updates = 0;
+    while updates == 0 || start.elapsed().as_secs_f64() < seconds {
+        updates += 1;
+        agent.update(&settings, updates);
+    }
+    let samples = updates as f64 * (shape.rows * HORIZON) as f64 / start.elapsed().as_secs_f64();
+    // Forward, gradient of the weights, and gradient of the inputs, which the first layer does not need.
+    let products = 3 * agent.policy().products() - shape.inputs * shape.hidden[0];
+    Ok(UpdateSpeed { samples, operations: samples * 2.0 * products as f64 })
+}
+
+/// Fills the rollout with plausible numbers.
+fn make_up(agent: &mut Agent, shape: &Shape) {
+    let stream = Stream::new(0, 0, Purpose::Env);
+    let rollout = &mut agent.rollout;
+    for (i, word) in rollout.obs.chunks_exact_mut(4).enumerate() {
+        word.copy_from_slice(&stream.range(i as u32, -1.0, 1.0).to_ne_bytes());
+    }
+    let stream = stream.fold(1);
+    for (i, choice) in rollout.choices.iter_mut().enumerate() {
+        *choice = stream.below(i as u32, shape.actions as u32) as i32;
+    }
+    let stream = stream.fold(2);
+    for i in 0..rollout.advantage.len() {
+        let (advantage, target) = stream.normals(i as u32);
+        rollout.advantage[i] = advantage;
+        rollout.target[i] = target;
+    }
+    rollout.log_prob.fill(-(shape.actions as f32).ln());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_shape_is_measured() {
+        let shape = Shape { inputs: 5, hidden: vec![7], actions: 3, rows: 2, minibatch_size: 50 };
+        let speed = update_speed(&shape, 1, 0.0).unwrap();
+        assert!(speed.samples > 0.0 && speed.operations > speed.samples);
+    }
+}

@@ -1,0 +1,40 @@
+//! What benchmarks ask of the machine itself.
+
+use hotloop_core::simd::Isa;
+use hotloop_learn::speed::Shape;
+use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::prelude::*;
+
+use crate::convert::raised;
+
+/// Floating-point operations per second of a loop of multiply-adds and nothing else.
+#[pyfunction]
+#[pyo3(signature = (num_threads=1, seconds=0.2))]
+pub fn fma_peak(py: Python<'_>, num_threads: usize, seconds: f64) -> PyResult<f64> {
+    let isa = Isa::from_env().map_err(PyValueError::new_err)?;
+    let threads = num_threads.clamp(1, 4096);
+    py.detach(|| hotloop_core::peak::fma_peak(isa, threads, seconds)).map_err(|why| PyOSError::new_err(why.to_string()))
+}
+
+/// Samples and floating-point operations per second of the update of a policy of any shape, on made-up rows.
+#[pyfunction]
+#[pyo3(signature = (inputs, hidden, actions, *, rows=1024, minibatch_size=16384, num_threads=1, seconds=0.5))]
+#[allow(clippy::too_many_arguments)] // Python's keyword arguments
+pub fn update_speed(
+    py: Python<'_>,
+    inputs: usize,
+    hidden: Vec<usize>,
+    actions: usize,
+    rows: usize,
+    minibatch_size: usize,
+    num_threads: usize,
+    seconds: f64,
+) -> PyResult<(f64, f64)> {
+    if minibatch_size == 0 {
+        return Err(PyValueError::new_err("minibatch_size is 0: expected 1 or more"));
+    }
+    let shape = Shape { inputs, hidden, actions, rows, minibatch_size };
+    let threads = num_threads.clamp(1, 4096);
+    let speed = py.detach(|| hotloop_learn::speed::update_speed(&shape, threads, seconds)).map_err(raised)?;
+    Ok((speed.samples, speed.operations))
+}
