@@ -92,7 +92,8 @@ def compare(
     for name, leaf in weights.items():
         expected = torch.zeros_like(leaf) if leaf.grad is None else leaf.grad
         error = np.abs(gradients[name] - expected.numpy()).max()
-        assert error <= 1e-5 * float(expected.abs().max()) + 1e-12, (name, error, float(expected.abs().max()))
+        # Where rows cancel out to next to nothing, what f32 leaves of sums of ordinary size is all there can be.
+        assert error <= 1e-5 * float(expected.abs().max()) + 1e-7, (name, error, float(expected.abs().max()))
 
 
 @pytest.mark.parametrize("activation", ["tanh", "relu", "silu", "gelu"])

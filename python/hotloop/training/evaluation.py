@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 # Envs that play at once; each plays one episode, so that short episodes do not count more often than long ones.
 _AT_ONCE: Final = 1024
-# An episode that is not over by then is left out: some envs can be told to go on for ever.
-_LONGEST: Final = 1_000_000
+# An episode that is not over by then counts as it stands: in some envs a policy can go in circles for ever.
+_LONGEST: Final = 10_000
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Evaluation:
         mean = math.fsum(exact) / count
         std = math.sqrt(math.fsum((exact - mean) ** 2) / (count - 1)) if count > 1 else 0.0
         margin = _student(count - 1) * std / math.sqrt(count)
-        means = {name: math.fsum(values.astype(np.float64)) / count for name, values in metrics.items()}
+        means = {name: math.fsum(values) / len(values) for name, values in metrics.items() if len(values)}
         return cls(mean, mean - margin, mean + margin, std, count, float(lengths.mean()), means)
 
 
@@ -79,8 +79,9 @@ def evaluate(
         parts.append(_play(learner, pool, count * seats, first_env * seats, seed, deterministic))
         pool.close()
         first_env += count
-    returns, lengths, extras = (np.concatenate([part[i] for part in parts])[:episodes] for i in range(3))
-    return Evaluation.of(returns, lengths, {name: extras[:, terms + i] for i, name in enumerate(metrics)})
+    returns, lengths = (np.concatenate([part[i] for part in parts])[:episodes] for i in range(2))
+    extras = np.concatenate([part[2] for part in parts if part[2].size] or [np.zeros((0, terms + len(metrics)))])
+    return Evaluation.of(returns, lengths, {name: extras[:episodes, terms + i] for i, name in enumerate(metrics)})
 
 
 def _play(
@@ -88,36 +89,35 @@ def _play(
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     """Every row's first episode: returns, lengths, and sums of terms and metrics, by row."""
     obs, info = pool.reset()
-    ended = np.zeros(rows, np.bool_)
-    found: list[dict[str, Any]] = []
+    played = np.zeros(rows, np.bool_)
+    returns, lengths, extras = np.zeros(rows), np.zeros(rows, np.int64), np.zeros((rows, 0))
     for step in range(_LONGEST):
         actions, _, _ = learner.act(
             obs, info.get("action_mask"), deterministic=deterministic, seed=seed, step=step, first_row=first_row
         )
-        obs, _, terminated, truncated, info = pool.step(actions)
+        obs, reward, terminated, truncated, info = pool.step(actions)
+        returns += np.where(played, 0.0, reward)
+        lengths += ~played
         over = terminated | truncated
         if over.any():
-            ended |= over
-            # Asked for often enough that no row's first episode is pushed out of the list of recent ones.
-            found.append(_first_episodes(pool.episodes()))
-            if ended.all():
+            played |= over
+            # Asked for at every end, so that no row's first episode is pushed out of the list of recent ones.
+            told = pool.episodes()
+            first = told["numbers"] == 0
+            found = told["rows"][first]
+            if not extras.size:
+                extras = np.zeros((rows, told["extras"].shape[1]))
+            # What the core counts is exact about agents that leave early.
+            returns[found], lengths[found], extras[found] = (
+                told[name][first] for name in ("returns", "lengths", "extras")
+            )
+            if played.all():
                 break
-    order = np.argsort(np.concatenate([part["rows"] for part in found])) if found else np.zeros(0, np.int64)
-    empty = np.zeros(0)
-    joined = [np.concatenate([part[name] for part in found])[order] if found else empty for name in _KEPT]
-    return joined[0], joined[1], joined[2]
-
-
-_KEPT: Final = ("returns", "lengths", "extras")
-
-
-def _first_episodes(told: Any) -> dict[str, Any]:
-    first = told["numbers"] == 0
-    return {name: told[name][first] for name in ("rows", *_KEPT)}
+    return returns, lengths, extras
 
 
 def _student(freedom: int) -> float:
-    """The 97.5 % quantile of Student's t, by Cornish and Fisher's expansion; exact to three digits from 3 on."""
+    """The 97.5 % quantile of Student's t, by Cornish and Fisher's expansion, which is within 0.2 % from 3 on."""
     if freedom < 1:
         return 0.0
     if freedom < 3:
@@ -129,4 +129,5 @@ def _student(freedom: int) -> float:
         + (z**3 + z) / (4 * n)
         + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * n**2)
         + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * n**3)
+        + (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / (92160 * n**4)
     )

@@ -1,0 +1,134 @@
+"""Real training processes for tests, to be killed and compared.
+
+python -m tests.training.processes RUN HOME THREADS    begin a run of `RUNS`, or go on with it
+python -m tests.training.processes --write             keep the checksums: only when learning was changed on purpose
+"""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import hotloop
+
+ROOT = Path(__file__).resolve().parents[2]
+KEPT = ROOT / "tests" / "data" / "training_checksums.json"
+
+# Normalisation, schedules, clipping and early stops: whatever could remember how a run was made.
+COMMON: dict[str, Any] = {
+    "ppo.epochs": 3,
+    "ppo.learning_rate": 2e-3,
+    "ppo.learning_rate_schedule": "linear",
+    "ppo.entropy": 0.01,
+    "ppo.entropy_schedule": "linear",
+    "ppo.target_kl": 0.02,
+    "ppo.value_clip": 0.5,
+    "ppo.normalize_observations": True,
+    "ppo.normalize_rewards": True,
+    "train.seed": 11,
+    "train.checkpoint_every": 9,
+    "train.evaluate_every": 30,
+    "train.evaluate_episodes": 10,
+    "train.until": None,
+    "track.interval": 7,
+    "track.statistics_every": 20,
+}
+RUNS: dict[str, dict[str, Any]] = {
+    "cartpole": {
+        "runner.num_envs": 80,
+        "ppo.horizon": 32,
+        "ppo.minibatch_size": 640,
+        "train.steps": 80 * 32 * 120,
+        "policy.hidden": [64, 64],
+    },
+    "pendulum": {
+        "runner.num_envs": 37,
+        "ppo.horizon": 29,
+        "ppo.minibatch_size": 300,
+        "train.steps": 37 * 29 * 60,
+        "policy.hidden": [33, 20],
+        "policy.shared": False,
+        "policy.activation": "silu",
+    },
+    "taxi": {
+        "runner.num_envs": 20,
+        "ppo.horizon": 33,
+        "ppo.minibatch_size": 200,
+        "train.steps": 20 * 33 * 60,
+        "policy.embedding": 7,
+        "policy.hidden": [24],
+        "policy.activation": "relu",
+    },
+    "tag": {
+        "env.seats": 3,
+        "runner.num_envs": 30,
+        "ppo.horizon": 20,
+        "ppo.minibatch_size": 450,
+        "train.steps": 30 * 3 * 20 * 50,
+        "policy.activation": "gelu",
+        "policy.hidden": [40, 16],
+    },
+}
+
+
+def newest_policy(run: Path) -> bytes:
+    """The weights and statistics of a run's last checkpoint."""
+    newest = max((run / "checkpoints").glob("[0-9]*"), key=lambda path: int(path.name))
+    return (newest / "policy.safetensors").read_bytes()
+
+
+def checksum(run: Path) -> str:
+    """Of the final weights and statistics."""
+    return hashlib.sha256(newest_policy(run)).hexdigest()
+
+
+def metrics(run: Path) -> list[dict[str, Any]]:
+    """What a run recorded, without times."""
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    times = ("seconds", "seconds_in", "steps_per_second", "time")
+    return [{key: value for key, value in line.items() if key not in times} for line in lines]
+
+
+def start(run: str, home: Path, *, threads: int = 2, isa: str | None = None) -> subprocess.Popen[str]:
+    """Begins a run in a process of its own, or goes on with it."""
+    environment = {**os.environ, **({} if isa is None else {"HOTLOOP_ISA": isa})}
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.training.processes", run, str(home), str(threads)],
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def finished(process: subprocess.Popen[str]) -> str:
+    """The output of a process that must succeed."""
+    out, err = process.communicate()
+    assert process.returncode == 0, err
+    return out
+
+
+def main(name: str, home: str, threads: str) -> None:
+    """Trains."""
+    if (Path(home) / "runs" / name / "config.yaml").exists():
+        run = hotloop.train(resume=name, home=home)
+    else:
+        config = {**COMMON, **RUNS[name], "runner.num_threads": int(threads)}
+        run = hotloop.train(name, config=config, name=name, home=home)
+    print(checksum(run.path))
+
+
+def write() -> None:
+    """Keeps what this build gives."""
+    with tempfile.TemporaryDirectory() as home:
+        sums = {run: finished(start(run, Path(home))).strip() for run in RUNS}
+    KEPT.write_text(json.dumps(sums, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    write() if sys.argv[1:] == ["--write"] else main(*sys.argv[1:])

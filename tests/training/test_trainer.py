@@ -1,0 +1,345 @@
+"""The trainer: limits, events, evaluation, trouble, repetition."""
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hotloop
+from hotloop import _core
+from hotloop.training import Callback, TrainingError, verify
+from hotloop.training.callbacks import (
+    CheckpointReport,
+    EvaluationReport,
+    IterationReport,
+    ProgressReport,
+    StartReport,
+    TroubleReport,
+)
+from hotloop.training.checkpoint import checkpoint_paths
+from hotloop.training.evaluation import Evaluation, evaluate, evaluation_seed
+from hotloop.training.runs import Run
+from hotloop.training.session import Session
+
+SMALL: dict[str, Any] = {
+    "runner.num_envs": 8,
+    "ppo.horizon": 16,
+    "ppo.minibatch_size": 64,
+    "policy.hidden": [16],
+    "train.checkpoint_every": 0,
+    "train.evaluate_episodes": 0,
+    "train.until": None,
+    "track.interval": 4,
+}
+ITERATION = 8 * 16
+
+
+class Log(Callback):
+    """Keeps everything it is told."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[str, Any]] = []
+
+    def start(self, report: StartReport) -> None:
+        self.events.append(("start", report))
+
+    def progress(self, report: ProgressReport) -> None:
+        self.events.append(("progress", report))
+
+    def iteration(self, report: IterationReport) -> None:
+        self.events.append(("iteration", report))
+
+    def evaluation(self, report: EvaluationReport) -> None:
+        self.events.append(("evaluation", report))
+
+    def checkpoint(self, report: CheckpointReport) -> None:
+        self.events.append(("checkpoint", report))
+
+    def trouble(self, report: TroubleReport) -> None:
+        self.events.append(("trouble", report))
+
+    def end(self, run: Run) -> None:
+        self.events.append(("end", run))
+
+    def of(self, event: str) -> list[Any]:
+        return [report for name, report in self.events if name == event]
+
+
+def train(home: Path, log: Log | None = None, env: str = "cartpole", **changes: Any) -> Run:
+    config = {**SMALL, **{key.replace("__", "."): value for key, value in changes.items()}}
+    return hotloop.train(env, config=config, home=home, callbacks=[log] if log else [])
+
+
+def test_a_run_ends_with_the_first_iteration_that_reaches_its_steps(tmp_path: Path) -> None:
+    assert train(tmp_path, train__steps=10 * ITERATION).steps == 10 * ITERATION
+    run = train(tmp_path, train__steps=10 * ITERATION + 1)
+    assert (run.steps, run.ended) == (11 * ITERATION, "steps")
+
+
+def test_a_run_ends_with_its_episodes_or_minutes(tmp_path: Path) -> None:
+    run = train(tmp_path, train__episodes=30)
+    assert run.ended == "episodes"
+    assert run.episodes >= 30
+    run = train(tmp_path, train__minutes=0.2 / 60)
+    assert run.ended == "minutes"
+    assert run.seconds >= 0.2
+
+
+def test_a_run_without_an_end_is_refused(tmp_path: Path) -> None:
+    nothing = {f"train__{limit}": None for limit in ("steps", "episodes", "minutes", "until")}
+    with pytest.raises(TrainingError, match=r"train\.steps"):
+        train(tmp_path, **nothing)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_events_come_in_order_and_add_up(tmp_path: Path) -> None:
+    log = Log()
+    run = train(
+        tmp_path,
+        log,
+        train__steps=22 * ITERATION,
+        train__checkpoint_every=10,
+        train__evaluate_every=8,
+        train__evaluate_episodes=5,
+        track__statistics_every=8,
+    )
+    assert log.events[0][0] == "start"
+    assert log.events[-1] == ("end", run)
+    records = log.of("iteration")
+    assert [record.iterations for record in records] == [4, 8, 12, 16, 20, 22]
+    assert sum(record.steps_in for record in records) == run.steps
+    assert sum(record.episodes_in for record in records) == run.episodes
+    assert [record.statistics is not None for record in records] == [False, True, False, True, False, False]
+    assert [report.iterations for report in log.of("evaluation")] == [8, 16, 22]
+    assert {10, 20, 22} <= {report.iterations for report in log.of("checkpoint")}
+    for record in records:
+        assert record.time.total == pytest.approx(record.seconds_in, rel=1e-6)
+        assert record.gradient_steps == record.iterations_in * 4 * 2
+        assert math.isfinite(record.explained_variance)
+    statistics = records[1].statistics
+    assert statistics.weights.keys() == statistics.gradients.keys()
+    assert sum(statistics.actions["shares"][0]) == pytest.approx(1)
+
+
+def test_what_is_recorded_is_what_callbacks_are_told(tmp_path: Path) -> None:
+    log = Log()
+    run = train(tmp_path, log, train__steps=22 * ITERATION, train__evaluate_episodes=5)
+    lines = [json.loads(line) for line in (run.path / "metrics.jsonl").read_text().splitlines()]
+    assert [line["event"] for line in lines] == ["iteration"] * 6 + ["evaluation"]
+    for line, record in zip(lines, log.of("iteration"), strict=False):
+        assert line["steps"] == record.steps
+        assert line["value_loss"] == pytest.approx(record.value_loss, rel=1e-8)
+    assert json.loads((run.path / "run.json").read_text())["status"] == "finished"
+
+
+def test_a_solved_run_was_confirmed_by_an_evaluation(tmp_path: Path) -> None:
+    log = Log()
+    run = train(tmp_path, log, train__steps=10**6, train__until=15.0, train__evaluate_episodes=20)
+    assert run.solved
+    assert run.return_mean >= 15.0
+    (confirmed,) = [report for report in log.of("evaluation") if report.evaluation.mean >= 15.0]
+    assert confirmed.confirms
+    assert run.best is not None
+    assert run.best.mean >= 15.0
+    assert hotloop.load(run.path).steps == run.steps
+
+
+def test_training_returns_alone_do_not_solve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = Session.evaluate
+
+    def poor(self: Session) -> Evaluation:
+        self.counters.evaluation = replace(real(self), mean=1.0)
+        return self.counters.evaluation
+
+    monkeypatch.setattr(Session, "evaluate", poor)
+    log = Log()
+    run = train(tmp_path, log, train__steps=100 * ITERATION, train__until=10.0, train__evaluate_episodes=5)
+    assert run.ended == "steps"
+    asked = [report for report in log.of("evaluation") if report.confirms]
+    # Asked for again only when enough new episodes have finished.
+    assert 1 <= len(asked) <= run.episodes / 100
+
+
+def test_an_evaluation_is_a_function_of_policy_and_seed() -> None:
+    learner = _core.Learner("cartpole", None, {"hidden": [8]}, rows=1, horizon=1, seed=0)
+    one = evaluate(learner, "cartpole", {}, episodes=50, seed=evaluation_seed(3), num_threads=1)
+    two = evaluate(learner, "cartpole", {}, episodes=50, seed=evaluation_seed(3), num_threads=2)
+    other = evaluate(learner, "cartpole", {}, episodes=50, seed=evaluation_seed(4))
+    assert one == two
+    assert one != other
+    assert one.low < one.mean < one.high
+    assert one.episodes == 50
+
+
+def test_an_evaluation_counts_each_env_once_and_cuts_what_never_ends() -> None:
+    learner = _core.Learner("cliff-walking", None, {"hidden": [8]}, rows=1, horizon=1, seed=0)
+    found = evaluate(learner, "cliff-walking", {}, episodes=3, seed=0)
+    assert found.episodes == 3
+    assert found.length_mean <= 10_000
+    assert math.isfinite(found.mean)
+
+
+def test_a_confidence_interval_is_students() -> None:
+    returns = np.array([1.0, 2.0, 3.0, 4.0, 5.0])
+    found = Evaluation.of(returns, np.ones(5), {})
+    assert found.mean == 3.0
+    # t(0.975, 4) = 2.776, standard error sqrt(2.5 / 5)
+    assert found.high - found.mean == pytest.approx(2.776 * math.sqrt(0.5), rel=2e-3)
+
+
+def test_a_learning_rate_that_explodes_rolls_back_and_stops_with_the_batch(tmp_path: Path) -> None:
+    log = Log()
+    with pytest.raises(TrainingError, match=r"not-finite\.safetensors"):
+        train(tmp_path, log, train__steps=10**6, ppo__learning_rate=1e30, ppo__max_gradient_norm=1e30, ppo__gamma=1.0)
+    backs = log.of("trouble")
+    assert [report.attempt for report in backs] == [1, 2, 3]
+    assert all(report.back_to == 0 for report in backs)
+    (run,) = (tmp_path / "runs").iterdir()
+    assert (run / "not-finite.safetensors").stat().st_size > 0
+    assert json.loads((run / "run.json").read_text())["status"] == "failed"
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    assert all(line["event"] == "trouble" or line["steps"] > 0 for line in lines)
+
+
+def test_a_rollback_goes_to_the_last_checkpoint_with_half_the_rate_and_other_keys(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = Session.advance
+    failed = []
+
+    def failing(self: Session, count: int, seconds: float) -> None:
+        real(self, count, seconds)
+        if self.counters.iterations == 16 and not failed:
+            failed.append(self.counters.steps)
+            self.counters.since.dropped = 5
+
+    monkeypatch.setattr(Session, "advance", failing)
+    log = Log()
+    run = train(tmp_path, log, train__steps=24 * ITERATION, train__checkpoint_every=10)
+    (back,) = log.of("trouble")
+    assert (back.back_to, back.attempt) == (10 * ITERATION, 1)
+    records = log.of("iteration")
+    assert [record.iterations for record in records] == [4, 8, 12, 12, 16, 20, 24]
+    assert records[-1].learning_rate == records[0].learning_rate / 2
+    assert records[2].value_loss != records[3].value_loss
+    lines = [json.loads(line) for line in (run.path / "metrics.jsonl").read_text().splitlines()]
+    assert [line["iterations"] for line in lines if line["event"] == "iteration"] == [4, 8, 12, 16, 20, 24]
+    assert run.steps == 24 * ITERATION
+
+
+def test_a_few_dropped_steps_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = Session.advance
+
+    def failing(self: Session, count: int, seconds: float) -> None:
+        real(self, count, seconds)
+        self.counters.since.dropped = 1
+
+    monkeypatch.setattr(Session, "advance", failing)
+    log = Log()
+    train(tmp_path, log, train__steps=8 * ITERATION)
+    assert [report.what for report in log.of("trouble")] == ["1 gradient steps were not finite and were left out"] * 2
+
+
+@pytest.mark.parametrize("ends", ["steps", "until", "init"])
+def test_a_run_that_is_repeated_is_the_same(ends: str, tmp_path: Path) -> None:
+    changes: dict[str, Any] = {
+        "train__steps": 30 * ITERATION,
+        "train__evaluate_episodes": 5,
+        "train__checkpoint_every": 7,
+    }
+    if ends == "until":
+        changes |= {"train__steps": 10**6, "train__until": 15.0}
+    first = train(tmp_path, **changes)
+    if ends == "init":
+        config = {**SMALL, "train.seed": 8}
+        first = hotloop.train("cartpole", steps=3000, config=config, init_from=first.path, home=tmp_path)
+    told = verify(first.path)
+    assert told.same, told
+    assert told.steps == first.steps
+    assert told.records > 2
+
+
+def test_a_run_that_was_tampered_with_is_found_out(tmp_path: Path) -> None:
+    run = train(tmp_path, train__steps=12 * ITERATION)
+    metrics = run.path / "metrics.jsonl"
+    lines = metrics.read_text().splitlines()
+    told = json.loads(lines[1])
+    lines[1] = json.dumps({**told, "return_mean": told["return_mean"] + 1})
+    metrics.write_text("\n".join(lines) + "\n")
+    found = verify(run.path)
+    assert found.same_policy
+    assert not found.same
+    assert found.differences[0].startswith("iteration at iteration 8: return_mean was")
+    config = run.path / "config.yaml"
+    config.write_text(config.read_text().replace("gamma: 0.99", "gamma: 0.98"))
+    assert not verify(run.path).same_policy
+
+
+def test_debugging_gives_the_same_weights_and_every_iteration(tmp_path: Path) -> None:
+    log = Log()
+    run = hotloop.train("cartpole", steps=8 * ITERATION, config=SMALL, debug=True, home=tmp_path, callbacks=[log])
+    plain = train(tmp_path, train__steps=8 * ITERATION)
+    assert [record.iterations_in for record in log.of("iteration")] == [1] * 8
+    one, two = (checkpoint_paths(each.path / "checkpoints")[-1] / "policy.safetensors" for each in (run, plain))
+    assert one.read_bytes() == two.read_bytes()
+
+
+def test_debugging_names_the_array_that_is_not_finite(tmp_path: Path) -> None:
+    with pytest.raises(ArithmeticError, match=r"is (inf|-inf|nan), and"):
+        hotloop.train(
+            "cartpole",
+            steps=80 * ITERATION,
+            config={**SMALL, "ppo.learning_rate": 3e38, "ppo.max_gradient_norm": 1e30},
+            debug=True,
+            home=tmp_path,
+        )
+
+
+def test_a_callback_that_fails_ends_the_run_which_can_be_resumed(tmp_path: Path) -> None:
+    class Failing(Callback):
+        def iteration(self, report: IterationReport) -> None:
+            if report.iterations == 12:
+                raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        hotloop.train(
+            "cartpole",
+            steps=20 * ITERATION,
+            config={**SMALL, "train.checkpoint_every": 5},
+            callbacks=[Failing()],
+            home=tmp_path,
+            name="run",
+        )
+    assert json.loads((tmp_path / "runs" / "run" / "run.json").read_text())["status"] == "failed"
+    assert hotloop.train(resume="run", home=tmp_path).steps == 20 * ITERATION
+
+
+def test_resume_takes_only_limits(tmp_path: Path) -> None:
+    run = train(tmp_path, train__steps=4 * ITERATION)
+    with pytest.raises(TrainingError, match="seed cannot be given with resume"):
+        hotloop.train(resume=run.path, seed=1)
+    with pytest.raises(TrainingError, match="trains 'cartpole', not 'acrobot'"):
+        hotloop.train("acrobot", resume=run.path)
+    with pytest.raises(TrainingError, match="there is no run"):
+        hotloop.train(resume="nothing", home=tmp_path)
+    further = hotloop.train(resume=run.path, steps=9 * ITERATION)
+    assert further.steps == 9 * ITERATION
+    assert verify(run.path).same
+
+
+def test_a_linear_schedule_keeps_its_end(tmp_path: Path) -> None:
+    run = train(tmp_path, train__steps=4 * ITERATION, ppo__learning_rate_schedule="linear")
+    with pytest.raises(TrainingError, match="a linear schedule ends there"):
+        hotloop.train(resume=run.path, steps=9 * ITERATION)
+
+
+def test_a_name_that_is_taken_or_no_name_is_refused(tmp_path: Path) -> None:
+    hotloop.train("cartpole", steps=ITERATION, config=SMALL, home=tmp_path, name="mine")
+    with pytest.raises(TrainingError, match="already"):
+        hotloop.train("cartpole", steps=ITERATION, config=SMALL, home=tmp_path, name="mine")
+    with pytest.raises(TrainingError, match="cannot be a folder's"):
+        hotloop.train("cartpole", steps=ITERATION, config=SMALL, home=tmp_path, name="../mine")
