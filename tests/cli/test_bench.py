@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from hotloop.cli import bench
+from hotloop.bench.peers import every_peer
+from hotloop.cli import benching
 from tests.cli.command import complaint, hotloop, hotloop_json
 
 BRIEFLY = ("--num-envs", "2", "--threads", "1", "--seconds", "0.001", "--repeats", "2")
@@ -70,7 +71,7 @@ def test_a_peer_that_is_missing_is_left_out_and_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: object() if name == "gymnasium" else None)
-    assert [peer.package for peer in bench._usable_peers()] == ["gymnasium"] * 3
+    assert [peer.package for peer in benching.usable(every_peer())] == ["gymnasium"] * 3
     assert "pip install 'hotloop[bench]'" in capsys.readouterr().err
 
 

@@ -1,5 +1,7 @@
 """PPO's loss once more, written plainly in torch and float64, to compare the native learner with."""
 
+import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -8,7 +10,7 @@ from numpy.typing import NDArray
 
 from hotloop import _core
 
-ACTIVATIONS = {
+ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "tanh": torch.tanh,
     "relu": torch.relu,
     "silu": torch.nn.functional.silu,
@@ -72,12 +74,14 @@ def distribution(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Logarithms of the probabilities of actions, and entropies."""
     if "log_std" in weights:
-        normal = torch.distributions.Normal(preferences, weights["log_std"].exp())
-        return normal.log_prob(action).sum(-1), normal.entropy().sum(-1)
+        spread = weights["log_std"]
+        log_prob = -0.5 * ((action - preferences) / spread.exp()) ** 2 - spread - 0.5 * math.log(2 * math.pi)
+        entropy = (spread + 0.5 * math.log(2 * math.pi * math.e)).sum()
+        return log_prob.sum(-1), entropy.expand(len(action))
     if mask is not None:
         preferences = torch.where(mask, preferences, torch.tensor(-1e30, dtype=torch.float64))
-    categorical = torch.distributions.Categorical(logits=preferences)
-    return categorical.log_prob(action), categorical.entropy()
+    log_probs = torch.log_softmax(preferences, -1)
+    return log_probs.gather(-1, action[:, None])[:, 0], -(log_probs.exp() * log_probs).sum(-1)
 
 
 def loss(
@@ -88,10 +92,11 @@ def loss(
 
     def column(name: str) -> torch.Tensor:
         array = rollout[name][: len(used)][used]
-        kind = np.int64 if array.dtype.kind in "iu" and name != "obs" else None
         if array.dtype == np.float32:
-            kind = np.float64
-        return torch.tensor(array if kind is None else array.astype(kind))
+            array = array.astype(np.float64)
+        elif array.dtype == np.int32:
+            array = array.astype(np.int64)
+        return torch.tensor(array)
 
     obs = column("obs")
     if obs.dtype != torch.int64:

@@ -90,7 +90,7 @@ def test_a_run_ends_with_its_episodes_or_minutes(tmp_path: Path) -> None:
 
 
 def test_a_run_without_an_end_is_refused(tmp_path: Path) -> None:
-    nothing = {f"train__{limit}": None for limit in ("steps", "episodes", "minutes", "until")}
+    nothing: dict[str, Any] = {f"train__{limit}": None for limit in ("steps", "episodes", "minutes", "until")}
     with pytest.raises(TrainingError, match=r"train\.steps"):
         train(tmp_path, **nothing)
     assert not (tmp_path / "runs").exists()
@@ -209,7 +209,7 @@ def test_a_rollback_goes_to_the_last_checkpoint_with_half_the_rate_and_other_key
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = Session.advance
-    failed = []
+    failed: list[int] = []
 
     def failing(self: Session, count: int, seconds: float) -> None:
         real(self, count, seconds)

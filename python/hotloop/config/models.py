@@ -31,9 +31,9 @@ class EnvConfig(Part):
 class RunnerConfig(Part):
     """How many envs are stepped, and by what."""
 
-    num_envs: int = Field(64, ge=1, description="Envs stepped at once; each adds a row per agent.")
+    num_envs: int = Field(default=64, ge=1, description="Envs stepped at once; each adds a row per agent.")
     num_threads: int | None = Field(
-        None,
+        default=None,
         ge=1,
         le=1024,
         description="Threads that collect and learn; left out: one per core. Results never depend on it.",
@@ -43,93 +43,105 @@ class RunnerConfig(Part):
 class PolicyConfig(Part):
     """The policy, described by data."""
 
-    hidden: list[int] = Field([64, 64], min_length=1, description="Sizes of the dense layers.")
-    activation: Literal["tanh", "relu", "silu", "gelu"] = Field("tanh", description="What stands between the layers.")
-    shared: bool = Field(True, description="Whether policy and value share the dense layers.")
+    hidden: list[int] = Field(default=[64, 64], min_length=1, description="Sizes of the dense layers.")
+    activation: Literal["tanh", "relu", "silu", "gelu"] = Field(
+        default="tanh", description="What stands between the layers."
+    )
+    shared: bool = Field(default=True, description="Whether policy and value share the dense layers.")
     embedding: int = Field(
-        0, ge=0, description="Length of the vector that stands for a discrete observation; 0 takes it as one-hot."
+        default=0,
+        ge=0,
+        description="Length of the vector that stands for a discrete observation; 0 takes it as one-hot.",
     )
     log_std: float = Field(
-        0.0, ge=-10, le=5, description="Logarithm of the first standard deviation of continuous actions."
+        default=0.0, ge=-10, le=5, description="Logarithm of the first standard deviation of continuous actions."
     )
-    memory: Literal["none"] = Field("none", description="What the policy remembers between steps.")
+    memory: Literal["none"] = Field(default="none", description="What the policy remembers between steps.")
 
 
 class PPOConfig(Part):
     """Proximal policy optimisation."""
 
-    horizon: int = Field(64, ge=1, description="Steps of every row per iteration.")
-    epochs: int = Field(4, ge=1, description="Passes over the rollout per iteration.")
-    minibatch_size: int = Field(1024, ge=1, description="Steps per gradient step.")
-    learning_rate: float = Field(1e-3, gt=0, description="Step size of Adam.")
+    horizon: int = Field(default=64, ge=1, description="Steps of every row per iteration.")
+    epochs: int = Field(default=4, ge=1, description="Passes over the rollout per iteration.")
+    minibatch_size: int = Field(default=1024, ge=1, description="Steps per gradient step.")
+    learning_rate: float = Field(default=1e-3, gt=0, description="Step size of Adam.")
     learning_rate_schedule: Schedule = Field(
-        "constant", description="`linear` lets the learning rate fall to zero over train.steps."
+        default="constant", description="`linear` lets the learning rate fall to zero over train.steps."
     )
-    gamma: float = Field(0.99, ge=0, le=1, description="Discount per step.")
-    gae_lambda: float = Field(0.95, ge=0, le=1, description="How far advantages look ahead, from 0 (one step) to 1.")
-    clip: float = Field(0.2, gt=0, description="How far the ratio of probabilities may move from one.")
+    gamma: float = Field(default=0.99, ge=0, le=1, description="Discount per step.")
+    gae_lambda: float = Field(
+        default=0.95, ge=0, le=1, description="How far advantages look ahead, from 0 (one step) to 1."
+    )
+    clip: float = Field(default=0.2, gt=0, description="How far the ratio of probabilities may move from one.")
     value_clip: float | None = Field(
-        None, gt=0, description="How far a value may move per iteration; left out: without limit."
+        default=None, gt=0, description="How far a value may move per iteration; left out: without limit."
     )
-    value_weight: float = Field(0.5, ge=0, description="Weight of the value's loss.")
-    entropy: float = Field(0.0, ge=0, description="Weight of the entropy bonus.")
-    entropy_schedule: Schedule = Field("constant", description="`linear` lets the bonus fall to zero over train.steps.")
-    max_gradient_norm: float = Field(0.5, gt=0, description="Longer gradients are shortened to this norm.")
+    value_weight: float = Field(default=0.5, ge=0, description="Weight of the value's loss.")
+    entropy: float = Field(default=0.0, ge=0, description="Weight of the entropy bonus.")
+    entropy_schedule: Schedule = Field(
+        default="constant", description="`linear` lets the bonus fall to zero over train.steps."
+    )
+    max_gradient_norm: float = Field(default=0.5, gt=0, description="Longer gradients are shortened to this norm.")
     normalize_advantages: bool = Field(
-        True, description="Whether advantages are brought to mean 0 and deviation 1 over the rollout."
+        default=True, description="Whether advantages are brought to mean 0 and deviation 1 over the rollout."
     )
     target_kl: float | None = Field(
-        None, gt=0, description="Epochs end early once the policy has moved this far; left out: never."
+        default=None, gt=0, description="Epochs end early once the policy has moved this far; left out: never."
     )
     reward_scale: float = Field(
-        1.0, gt=0, description="Rewards are multiplied with this first; with shared layers it is decisive."
+        default=1.0, gt=0, description="Rewards are multiplied with this first; with shared layers it is decisive."
     )
     reward_clip: float | None = Field(
-        None, gt=0, description="The largest scaled reward in size; left out: without limit."
+        default=None, gt=0, description="The largest scaled reward in size; left out: without limit."
     )
     normalize_observations: bool = Field(
-        False, description="Whether observations are brought to mean 0 and deviation 1 by running statistics."
+        default=False, description="Whether observations are brought to mean 0 and deviation 1 by running statistics."
     )
     normalize_rewards: bool = Field(
-        False, description="Whether rewards are divided by the running deviation of the discounted return."
+        default=False, description="Whether rewards are divided by the running deviation of the discounted return."
     )
-    beta1: float = Field(0.9, ge=0, lt=1, description="Adam's decay of the mean gradient.")
-    beta2: float = Field(0.999, ge=0, lt=1, description="Adam's decay of the mean squared gradient.")
-    epsilon: float = Field(1e-5, gt=0, description="Adam's smallest divisor.")
+    beta1: float = Field(default=0.9, ge=0, lt=1, description="Adam's decay of the mean gradient.")
+    beta2: float = Field(default=0.999, ge=0, lt=1, description="Adam's decay of the mean squared gradient.")
+    epsilon: float = Field(default=1e-5, gt=0, description="Adam's smallest divisor.")
 
 
 class TrainConfig(Part):
     """How long to train, and what happens on the way. A run ends at the first limit it reaches."""
 
-    algorithm: Literal["ppo"] = Field("ppo", description="What learns.")
-    learner: Literal["auto", "native"] = Field("auto", description="Which implementation of it; auto takes native.")
-    steps: int | None = Field(None, ge=1, description="End after this many steps (decisions of rows).")
-    episodes: int | None = Field(
-        None, ge=1, description="End after this many finished episodes, looked at once per record."
+    algorithm: Literal["ppo"] = Field(default="ppo", description="What learns.")
+    learner: Literal["auto", "native"] = Field(
+        default="auto", description="Which implementation of it; auto takes native."
     )
-    minutes: float | None = Field(None, gt=0, description="End after this many minutes of training.")
+    steps: int | None = Field(default=None, ge=1, description="End after this many steps (decisions of rows).")
+    episodes: int | None = Field(
+        default=None, ge=1, description="End after this many finished episodes, looked at once per record."
+    )
+    minutes: float | None = Field(default=None, gt=0, description="End after this many minutes of training.")
     until: float | None = Field(
-        None,
+        default=None,
         description="End when the mean return of the last episodes reaches this and an evaluation confirms it.",
     )
-    until_episodes: int = Field(100, ge=1, le=4096, description="How many finished episodes `until` looks at.")
-    seed: int = Field(0, ge=0, lt=2**64, description="Decides everything random.")
-    evaluate_every: int = Field(0, ge=0, description="Iterations from an evaluation to the next; 0: only at the end.")
+    until_episodes: int = Field(default=100, ge=1, le=4096, description="How many finished episodes `until` looks at.")
+    seed: int = Field(default=0, ge=0, lt=2**64, description="Decides everything random.")
+    evaluate_every: int = Field(
+        default=0, ge=0, description="Iterations from an evaluation to the next; 0: only at the end."
+    )
     evaluate_episodes: int = Field(
-        100, ge=0, description="Episodes of an evaluation, on envs of its own; 0: no evaluation at all."
+        default=100, ge=0, description="Episodes of an evaluation, on envs of its own; 0: no evaluation at all."
     )
     checkpoint_every: int = Field(
-        1000, ge=0, description="Iterations from a checkpoint to the next; 0: only at the end."
+        default=1000, ge=0, description="Iterations from a checkpoint to the next; 0: only at the end."
     )
-    keep_last: int = Field(3, ge=1, description="How many checkpoints are kept, beside the best.")
+    keep_last: int = Field(default=3, ge=1, description="How many checkpoints are kept, beside the best.")
 
 
 class TrackConfig(Part):
     """What is recorded, by fixed counts of iterations, so that it is the same in every repetition."""
 
-    interval: int = Field(16, ge=1, description="Iterations per record.")
+    interval: int = Field(default=16, ge=1, description="Iterations per record.")
     statistics_every: int = Field(
-        0,
+        default=0,
         ge=0,
         description="Iterations from one set of statistics of gradients, weights and actions to the next; 0: none.",
     )
@@ -139,11 +151,11 @@ class Config(Part):
     """All that a run is told."""
 
     env: EnvConfig
-    runner: RunnerConfig = Field(default_factory=RunnerConfig)
-    policy: PolicyConfig = Field(default_factory=PolicyConfig)
-    ppo: PPOConfig = Field(default_factory=PPOConfig)
-    train: TrainConfig = Field(default_factory=TrainConfig)
-    track: TrackConfig = Field(default_factory=TrackConfig)
+    runner: RunnerConfig = RunnerConfig()
+    policy: PolicyConfig = PolicyConfig()
+    ppo: PPOConfig = PPOConfig()
+    train: TrainConfig = TrainConfig()
+    track: TrackConfig = TrackConfig()
 
     def to_yaml(self) -> str:
         """The whole config as YAML, every default spelled out."""
