@@ -79,7 +79,7 @@ class Agent:
         given = np.asarray(obs)
         if kind == "discrete" and given.dtype.kind not in "iu":
             raise TypeError(f"obs has dtype {given.dtype}: {self.env} shows whole numbers")
-        array = np.ascontiguousarray(given, dtype)
+        array = np.asarray(given, dtype, order="C")
         single = array.shape == shape
         if not single and array.shape[1:] != shape:
             raise ValueError(f"obs has shape {array.shape}: expected {shape}, or a batch of that")
