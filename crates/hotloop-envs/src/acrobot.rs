@@ -18,7 +18,7 @@ pub fn env_type() -> EnvType {
     EnvType {
         name: "acrobot",
         gymnasium_id: "Acrobot-v1",
-        about: "swing the tip of a two-link arm above the line; -1 per step until then",
+        about: "Swing the tip of a two-link arm above the line; every step until then costs 1.",
         options: [
             max_steps(500),
             OptionSpec::float("gravity", 9.8, 0.0, 1000.0, "downward acceleration"),

@@ -20,7 +20,7 @@ pub fn env_type() -> EnvType {
     EnvType {
         name: "cartpole",
         gymnasium_id: "CartPole-v1",
-        about: "balance a pole on a cart by pushing the cart left or right",
+        about: "Balance a pole on a cart by pushing the cart left or right.",
         options: [
             max_steps(500),
             OptionSpec::float("gravity", 9.8, 0.0, 1000.0, "downward acceleration"),

@@ -18,7 +18,7 @@ pub fn env_type() -> EnvType {
     EnvType {
         name: "mountain-car",
         gymnasium_id: "MountainCar-v0",
-        about: "swing a weak car out of a valley; -1 per step until the flag",
+        about: "Swing a weak car out of a valley; every step until the flag costs 1.",
         options: [
             max_steps(200),
             OptionSpec::float("goal_velocity", 0.0, -0.07, 0.07, "least speed at the flag"),

@@ -20,7 +20,7 @@ pub fn env_type() -> EnvType {
     EnvType {
         name: "pendulum",
         gymnasium_id: "Pendulum-v1",
-        about: "swing a pendulum up and hold it there with little torque",
+        about: "Swing a pendulum up and hold it there with little torque.",
         options: [
             max_steps(200),
             OptionSpec::float("gravity", 10.0, 0.0, 1000.0, "downward acceleration"),

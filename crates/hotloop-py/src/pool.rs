@@ -504,8 +504,11 @@ impl Pool {
         loop {
             if let Ok(mut this) = slf.try_borrow_mut() {
                 let pool = this.core.take();
+                // Whoever comes meanwhile finds it closed; what groups in flight write to lives until they have ended.
+                let held = std::mem::take(&mut this.held);
+                drop(this);
                 py.detach(|| drop(pool));
-                this.held.fill_with(|| None);
+                drop(held);
                 return Ok(());
             }
             if start.elapsed() > CLOSING {

@@ -1,0 +1,129 @@
+//! Training gives the same weights whatever the vector width and the number of threads: for every kind of observation,
+//! head and activation, with normalisation, masks and several agents.
+
+use std::sync::Arc;
+
+use hotloop_core::group::Autoreset;
+use hotloop_core::options::Value;
+use hotloop_core::pool::{FramePointers, Pool, Seeds, Setup};
+use hotloop_core::simd::Isa;
+use hotloop_learn::agent::{Agent, AgentSetup, IterationSettings, input_for};
+use hotloop_learn::nn::activation::Activation;
+use hotloop_learn::nn::spec::{Head, PolicySpec};
+use hotloop_learn::ppo::config::Settings;
+
+struct Case {
+    env: &'static str,
+    options: Vec<(String, Value)>,
+    hidden: Vec<usize>,
+    activation: Activation,
+    shared: bool,
+    embedding: usize,
+}
+
+fn cases() -> Vec<Case> {
+    let case = |env, hidden: &[usize], activation, shared| Case {
+        env,
+        options: vec![],
+        hidden: hidden.to_vec(),
+        activation,
+        shared,
+        embedding: 0,
+    };
+    let option = |name: &str, value| vec![(name.to_string(), value)];
+    vec![
+        case("cartpole", &[64, 64], Activation::Tanh, true),
+        case("pendulum", &[40, 24], Activation::Silu, false),
+        Case { options: option("masked", Value::Bool(true)), ..case("taxi", &[33], Activation::Tanh, true) },
+        Case { embedding: 5, ..case("frozen-lake", &[7, 9], Activation::Relu, false) },
+        Case {
+            options: option("observation", Value::Text("grid".into())),
+            ..case("tag", &[48, 20], Activation::Gelu, true)
+        },
+        Case { options: option("symbols", Value::Int(3)), ..case("recall", &[20], Activation::Relu, true) },
+    ]
+}
+
+fn train(case: &Case, isa: Isa, threads: usize) -> Vec<u32> {
+    const ENVS: usize = 70;
+    let env = hotloop_envs::all().into_iter().find(|env| env.name == case.env).expect("a native env");
+    let setup = Setup {
+        num_envs: ENVS,
+        num_threads: Some(1),
+        num_groups: Some(3),
+        options: case.options.clone(),
+        first_env: 0,
+        autoreset: Autoreset::SameStep,
+        pin_threads: false,
+        infos: vec![],
+    };
+    let mut pool = Pool::new(Arc::new(env), &setup).unwrap();
+    let spec = pool.spec().clone();
+    pool.seed(&Seeds::One(3), 0).unwrap();
+    let mut obs = vec![0_u64; pool.rows() * spec.observation.row_bytes().div_ceil(8)];
+    let none: *mut u8 = std::ptr::null_mut();
+    let frames = FramePointers {
+        obs: obs.as_mut_ptr().cast(),
+        reward: none.cast(),
+        terminated: none.cast(),
+        truncated: none.cast(),
+        cut: none.cast(),
+        valid: none.cast(),
+        mask: none.cast(),
+        policy: none.cast(),
+        infos: none.cast(),
+    };
+    // SAFETY: there is room for every observation, and nothing else is wanted.
+    unsafe { pool.reset(None, frames).unwrap() };
+    let head = match &spec.action {
+        hotloop_core::space::Action::Discrete { n } => Head::Categorical { n: *n },
+        hotloop_core::space::Action::MultiDiscrete { n } => Head::MultiCategorical { n: n.clone() },
+        hotloop_core::space::Action::Continuous { low, .. } => Head::Gaussian { dims: low.len(), log_std: -0.5 },
+    };
+    let policy = PolicySpec {
+        input: input_for(&spec.observation, case.embedding),
+        hidden: case.hidden.clone(),
+        activation: case.activation,
+        shared: case.shared,
+        head,
+    };
+    let setup = AgentSetup {
+        rows: pool.rows(),
+        horizon: 12,
+        seed: 3,
+        attempt: 0,
+        threads,
+        first_row: 0,
+        normalize_observations: true,
+        normalize_rewards: true,
+    };
+    let mut agent = Agent::new(&spec, &policy, setup).unwrap();
+    agent.isa = isa;
+    let ppo = Settings {
+        epochs: 2,
+        minibatch_size: 300,
+        entropy: 0.01,
+        value_clip: Some(0.2),
+        target_kl: Some(0.05),
+        ..Settings::default()
+    };
+    let settings = IterationSettings { ppo, reward_scale: 0.5, reward_clip: 10.0 };
+    for iteration in 0..8 {
+        let report = agent.iterate(&mut pool, &settings, iteration).unwrap();
+        assert_eq!(report.update.dropped, 0);
+    }
+    agent.policy().params.iter().map(|x| x.to_bits()).collect()
+}
+
+#[test]
+fn width_and_threads_never_show() {
+    for case in cases() {
+        let expected = train(&case, Isa::Scalar, 1);
+        assert!(expected.iter().all(|bits| f32::from_bits(*bits).is_finite()), "{}", case.env);
+        for isa in Isa::ALL.into_iter().filter(|isa| isa.available()) {
+            for threads in [1, 2, 5] {
+                assert!(train(&case, isa, threads) == expected, "{} differs with {isa}, {threads} threads", case.env);
+            }
+        }
+    }
+}
