@@ -70,8 +70,9 @@ def test_a_peer_that_is_broken_is_left_out_and_named(tmp_path: Path) -> None:
 def test_a_peer_that_is_missing_is_left_out_and_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    peers = every_peer()
     monkeypatch.setattr("importlib.util.find_spec", lambda name: object() if name == "gymnasium" else None)
-    assert [peer.package for peer in benching.usable(every_peer())] == ["gymnasium"] * 3
+    assert [peer.package for peer in benching.usable(peers)] == ["gymnasium"] * 3
     assert "pip install 'hotloop[bench]'" in capsys.readouterr().err
 
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hotloop.cli.output import UserError, check_env_name, emit, tell, whole_numbers
+from hotloop.cli.benching import look_at_machine, measuring, usable
+from hotloop.cli.output import UserError, check_env_name, emit, whole_numbers
 
 if TYPE_CHECKING:
     from hotloop.bench.envs import Row
@@ -45,12 +46,7 @@ def envs(
     of them as a part of the median. A peer's column tells how many times
     its speed ours is.
     """
-    seconds = (0.1 if quick else 0.5) if seconds is None else seconds
-    repeats = (3 if quick else 7) if repeats is None else repeats
-    if not 0 < seconds < float("inf"):
-        raise UserError(f"--seconds is {seconds:g}: expected more than 0")
-    if repeats < 1:
-        raise UserError(f"--repeats is {repeats}: expected 1 or more")
+    seconds, repeats = measuring(seconds, repeats, (0.5, 7), (0.1, 3), quick)
     counts, numbers = whole_numbers(num_envs, "--num-envs"), whole_numbers(threads, "--threads")
 
     import hotloop
@@ -63,14 +59,10 @@ def envs(
 
     from hotloop.bench import report
     from hotloop.bench.envs import plan
-    from hotloop.bench.machine import inspect_machine
+    from hotloop.bench.peers import every_peer
 
-    present = _usable_peers() if peers else []
-    machine = inspect_machine({peer.package: peer.version for peer in present})
-    if as_json:
-        emit("machine", **vars(machine))
-    if machine.is_busy:
-        tell(f"Other work keeps {machine.busy_cores} of {machine.cores} cores busy: expect low, uneven numbers.")
+    present = usable(every_peer()) if peers else []
+    machine = look_at_machine(present, as_json)
     cases = plan(names or known, num_envs=counts, threads=numbers, all_threads=machine.usable_cores, quick=quick)
     rows = _measure(cases, present, seconds, repeats, as_json)
     if as_json:
@@ -81,26 +73,6 @@ def envs(
     console.print()
     for line in report.notes(rows, present, machine):
         console.print(line, highlight=False, markup=False, soft_wrap=True)
-
-
-def _usable_peers() -> list[Peer[Case]]:
-    """The peers that are installed and can be imported; why others are left out is told."""
-    import importlib
-
-    from hotloop.bench.peers import every_peer
-
-    usable = []
-    for peer in every_peer():
-        if not peer.installed:
-            tell(f"{peer.title} is not installed and is left out; pip install 'hotloop[bench]' brings it.")
-            continue
-        try:
-            importlib.import_module(peer.package)
-        except (ImportError, OSError) as error:
-            tell(f"{peer.title} is left out, it cannot be imported: {error}")
-        else:
-            usable.append(peer)
-    return usable
 
 
 def _measure(cases: list[Case], peers: list[Peer[Case]], seconds: float, repeats: int, as_json: bool) -> list[Row]:

@@ -104,7 +104,7 @@ class LiveView(View):
         parts: list[RenderableType] = [
             self._progress_line(begun, finished),
             Text(),
-            self._columns(),
+            self._columns(finished),
             Text(),
             Text(f"return  {self._curve.drawn()}", style="green", no_wrap=True),
             *(Text(event, style="dim") for event in self._events),
@@ -112,7 +112,7 @@ class LiveView(View):
         return Panel(
             Group(*parts),
             title=f"[bold]hotloop[/bold] · {config.env.name} · {begun.run}",
-            subtitle=f"{sizes} {config.policy.activation}, {begun.parameters} weights · learner: {begun.learner}",
+            subtitle=f"{sizes} {config.policy.activation} · {begun.learner}",
             title_align="left",
             subtitle_align="left",
             box=ROUNDED,
@@ -122,31 +122,28 @@ class LiveView(View):
 
     def _progress_line(self, begun: StartReport, finished: Run | None) -> Table:
         """How much is done, by the limit that is nearest, and how long the rest may take."""
-        now = self._now
-        share = 1.0 if finished is not None else now.fraction if now is not None else 0.0
-        steps = finished.steps if finished is not None else now.steps if now is not None else 0
-        seconds = finished.seconds if finished is not None else now.seconds if now is not None else 0.0
-        left = ""
-        if finished is None and 0 < share < 1:
-            left = f", {duration(seconds * (1 - share) / share)} left"
+        now = finished or self._now
+        share = 1.0 if finished else self._now.fraction if self._now else 0.0
+        steps, seconds = (now.steps, now.seconds) if now else (begun.resumed_at or 0, 0.0)
+        left = f", {duration(seconds * (1 - share) / share)} left" if 0 < share < 1 else ""
         line = Table.grid(expand=True, padding=(0, 2, 0, 0))
         line.add_column(ratio=1)
         line.add_column(no_wrap=True, justify="right")
         line.add_row(
-            ProgressBar(total=1.0, completed=share, width=None),
+            ProgressBar(total=1.0, completed=share, complete_style="cyan", finished_style="green"),
             f"{short(steps)} steps, {duration(seconds)}{left}",
         )
         return line
 
-    def _columns(self) -> Table:
+    def _columns(self, finished: Run | None) -> Table:
         grid = Table.grid(expand=True, padding=(0, 2, 0, 0))
         for _ in range(3):
             grid.add_column(ratio=1)
-        grid.add_row(self._speed(), self._learning(), self._split())
+        grid.add_row(self._speed(finished), self._learning(), self._split(finished))
         return grid
 
-    def _speed(self) -> Table:
-        record, now = self._record, self._now
+    def _speed(self, finished: Run | None) -> Table:
+        record, now = self._record, finished or self._now
         return _facts(
             ("steps/s", short(now.steps_per_second) if now else "-"),
             ("episodes", short(now.episodes) if now else "-"),
@@ -169,11 +166,11 @@ class LiveView(View):
             ("explained", measured(record.explained_variance, 3)),
         )
 
-    def _split(self) -> Table:
+    def _split(self, finished: Run | None) -> Table:
         lines = [] if self._record is None else split_lines(self._record.time)
         return _facts(
             *lines,
-            ("CPU", f"{self._usage.cores():.1f} of {os.cpu_count()} cores"),
+            ("CPU", f"{self._usage.cores(overall=finished is not None):.1f} of {os.cpu_count()} cores"),
             ("memory", f"{self._usage.memory() / 2**20:.0f} MB"),
         )
 
@@ -182,17 +179,13 @@ class Usage:
     """What this process takes of the machine."""
 
     def __init__(self) -> None:
-        self._before = time.perf_counter(), time.process_time()
-        self._cores = 0.0
+        self._first = self._before = time.perf_counter(), time.process_time()
 
-    def cores(self) -> float:
-        """How many cores it kept busy since the last time it was asked."""
-        now = time.perf_counter(), time.process_time()
-        passed = now[0] - self._before[0]
-        if passed > 0.01:
-            self._cores = (now[1] - self._before[1]) / passed
-            self._before = now
-        return self._cores
+    def cores(self, *, overall: bool) -> float:
+        """How many cores it kept busy since the last time it was asked, or in all."""
+        wall, busy = self._first if overall else self._before
+        self._before = time.perf_counter(), time.process_time()
+        return (self._before[1] - busy) / max(1e-3, self._before[0] - wall)
 
     @staticmethod
     def memory() -> int:

@@ -1,0 +1,161 @@
+"""The suite `train`: steps per second of whole PPO, and what part of the machine's arithmetic peak that is."""
+
+import math
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+from hotloop import _core
+from hotloop.bench.contest import PeerResult, contest, in_json
+from hotloop.bench.measure import Contender, Rate
+from hotloop.bench.peers import Peer
+from hotloop.bench.ppo import PpoCase, usable_cores
+from hotloop.config import load_config
+from hotloop.training.session import Session
+
+UNIT = "steps/s"
+CASES = (
+    PpoCase("cartpole, 4 epochs", "cartpole", num_envs=1024, horizon=64, epochs=4, minibatches=4),
+    PpoCase("cartpole, 1 epoch", "cartpole", num_envs=1024, horizon=64, epochs=1, minibatches=4),
+    PpoCase("cartpole, small batches", "cartpole", num_envs=8, horizon=128, epochs=4, minibatches=4),
+    PpoCase("pendulum, 2 epochs", "pendulum", num_envs=64, horizon=64, epochs=2, minibatches=4, separate=True),
+)
+# Inputs, layers and actions of policies whose update is measured alone.
+SHAPES = ((52, (128, 128), 36), (92, (256, 256), 90))
+
+
+@dataclass(frozen=True)
+class TrainRow:
+    """A case with our rate, each peer's by the peer's name, and the arithmetic of one step."""
+
+    name: str
+    work: str
+    rate: Rate
+    peers: dict[str, PeerResult]
+    flops: float
+    """Floating-point operations of one step, collecting and learning; a multiply-add counts as two."""
+    peak: float
+    """What this machine can do at most, in the same per second."""
+
+    @property
+    def share(self) -> float:
+        """The part of the peak that is used."""
+        return self.rate.value * self.flops / self.peak
+
+    def ratio(self, peer: str) -> float | None:
+        """How many times the peer's rate ours is; nothing if the peer does not do this case."""
+        return self.rate.value / self.peers[peer].rate.value if peer in self.peers else None
+
+    def as_json(self) -> dict[str, Any]:
+        """The row as `--json` gives it."""
+        return {
+            "name": self.name,
+            "unit": UNIT,
+            **in_json(self.rate, self.peers),
+            "work": self.work,
+            "flops_per_step": self.flops,
+            "peak_gflops": self.peak / 1e9,
+            "share_of_peak": self.share,
+        }
+
+
+def peak() -> float:
+    """The most floating-point operations per second that this machine was seen to do, on all usable cores."""
+    return max(_core.fma_peak(usable_cores()) for _ in range(3))
+
+
+def session_for(case: PpoCase) -> Session:
+    """The trainer's own session for a case, as `hotloop train` makes it."""
+    config = load_config(
+        case.env,
+        overrides={
+            "runner.num_envs": case.num_envs,
+            "policy.hidden": list(case.hidden),
+            "policy.shared": not case.separate,
+            "policy.activation": "tanh",
+            "ppo.horizon": case.horizon,
+            "ppo.epochs": case.epochs,
+            "ppo.minibatch_size": case.minibatch_size,
+            "ppo.learning_rate": case.learning_rate,
+            "ppo.learning_rate_schedule": "constant",
+            "ppo.gamma": case.gamma,
+            "ppo.gae_lambda": case.gae_lambda,
+            "ppo.clip": case.clip,
+            "ppo.entropy": case.entropy,
+            "ppo.entropy_schedule": "constant",
+            "ppo.max_gradient_norm": case.max_gradient_norm,
+            "ppo.reward_scale": case.reward_scale,
+            "ppo.normalize_observations": False,
+            "ppo.normalize_rewards": False,
+            "ppo.target_kl": None,
+        },
+    )
+    return Session(config)
+
+
+def run(
+    case: PpoCase,
+    peers: Sequence[Peer[PpoCase]],
+    machine_peak: float,
+    *,
+    seconds: float,
+    rounds: int,
+    progress: Callable[[str, float], object] = lambda contender, share: None,
+) -> TrainRow:
+    """Measure whole iterations, ours and the peers' taking turns."""
+    learners = []
+
+    def ours(case: PpoCase, stack: ExitStack) -> Contender:
+        session = session_for(case)
+        stack.callback(session.close)
+        learners.append(session.learner)
+
+        def advance(_: object) -> None:
+            session.advance(1, math.inf)
+            session.gather()
+
+        return Contender("Hotloop", advance, [None] * 4, work_per_pass=4 * case.steps)
+
+    rate, best = contest(case, ours, peers, seconds=seconds, rounds=rounds, progress=progress)
+    forward, learn = _arithmetic(case, learners[0].products)
+    return TrainRow(case.name, case.work, rate, best, forward + case.epochs * learn, machine_peak)
+
+
+def run_update(
+    shape: tuple[int, tuple[int, ...], int],
+    machine_peak: float,
+    *,
+    seconds: float,
+    rounds: int,
+    progress: Callable[[str, float], object] = lambda contender, share: None,
+) -> TrainRow:
+    """Measure the update alone of a policy of any shape, on made-up rows."""
+    inputs, hidden, actions = shape
+    samples, operations = [], 0.0
+    for turn in range(rounds + 1):
+        progress("Hotloop", turn / (rounds + 1))
+        rate, operations = _core.update_speed(
+            inputs, list(hidden), actions, num_threads=usable_cores(), seconds=seconds / 2 if turn == 0 else seconds
+        )
+        samples.append(rate)
+    # The first one warmed up.
+    return TrainRow(
+        "update " + "-".join(map(str, (inputs, *hidden, actions))),
+        "minibatch 16384",
+        Rate(tuple(samples[1:])),
+        {},
+        operations / samples[-1],
+        machine_peak,
+    )
+
+
+def _arithmetic(case: PpoCase, products: int) -> tuple[float, float]:
+    """Floating-point operations of one row forward, and of one row in one epoch.
+
+    Forward each weight costs a multiply-add; learning costs that again, one for its gradient and one for the gradient
+    of what came in, which the first layer does not need.
+    """
+    inputs = {"cartpole": 4, "pendulum": 3}[case.env]
+    first = inputs * case.hidden[0] * (2 if case.separate else 1)
+    return 2.0 * products, 2.0 * (3 * products - first)
