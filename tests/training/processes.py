@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import hotloop
+from hotloop.config.loading import build, parse_overrides
 
 ROOT = Path(__file__).resolve().parents[2]
 KEPT = ROOT / "tests" / "data" / "training_checksums.json"
@@ -118,8 +119,9 @@ def main(name: str, home: str, threads: str) -> None:
     if (Path(home) / "runs" / name / "config.yaml").exists():
         run = hotloop.train(resume=name, home=home)
     else:
-        config = {**COMMON, **RUNS[name], "runner.num_threads": int(threads)}
-        run = hotloop.train(name, config=config, name=name, home=home)
+        # Without the env's packaged defaults: tuning those is no change of the learner.
+        overrides = {"env.name": name, **COMMON, **RUNS[name], "runner.num_threads": int(threads)}
+        run = hotloop.train(name, config=build(parse_overrides(overrides)), name=name, home=home)
     print(checksum(run.path))
 
 

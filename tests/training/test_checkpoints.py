@@ -22,6 +22,9 @@ from hotloop.training.errors import CheckpointError
 SMALL: dict[str, Any] = {
     "runner.num_envs": 8,
     "ppo.horizon": 16,
+    "ppo.epochs": 4,
+    "ppo.gamma": 0.99,
+    "ppo.learning_rate": 1e-3,
     "ppo.minibatch_size": 64,
     "policy.hidden": [16],
     "train.checkpoint_every": 5,

@@ -11,6 +11,7 @@ import pytest
 
 import hotloop
 from hotloop import _core
+from hotloop.config import ConfigError
 from hotloop.training import Callback, TrainingError, verify
 from hotloop.training.callbacks import (
     CheckpointReport,
@@ -28,6 +29,9 @@ from hotloop.training.session import Session
 SMALL: dict[str, Any] = {
     "runner.num_envs": 8,
     "ppo.horizon": 16,
+    "ppo.epochs": 4,
+    "ppo.gamma": 0.99,
+    "ppo.learning_rate": 1e-3,
     "ppo.minibatch_size": 64,
     "policy.hidden": [16],
     "train.checkpoint_every": 0,
@@ -335,6 +339,15 @@ def test_a_linear_schedule_keeps_its_end(tmp_path: Path) -> None:
     run = train(tmp_path, train__steps=4 * ITERATION, ppo__learning_rate_schedule="linear")
     with pytest.raises(TrainingError, match="a linear schedule ends there"):
         hotloop.train(resume=run.path, steps=9 * ITERATION)
+
+
+def test_a_policy_that_cannot_be_built_leaves_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ConfigError, match="layer of 70000"):
+        train(tmp_path, train__steps=ITERATION, policy__hidden=[70_000])
+    monkeypatch.setenv("HOTLOOP_ISA", "mmx")
+    with pytest.raises(ConfigError, match='HOTLOOP_ISA is "mmx"'):
+        train(tmp_path, train__steps=ITERATION)
+    assert list((tmp_path / "runs").iterdir()) == []
 
 
 def test_a_name_that_is_taken_or_no_name_is_refused(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from hotloop import _core
+from hotloop.config.errors import ConfigError
 from hotloop.policies.spec import native_description
 from hotloop.ppo.learners import build_native
 from hotloop.ppo.settings import Settings
@@ -45,7 +46,10 @@ class Session:
         self.described = _core.describe(config.env.name, options)
         rows = config.runner.num_envs * self.described["seats"]
         self.rows = rows
-        self.learner = build_native(config, rows, attempt=attempt, num_threads=1 if debug else None)
+        try:
+            self.learner = build_native(config, rows, attempt=attempt, num_threads=1 if debug else None)
+        except ValueError as error:
+            raise ConfigError(str(error)) from None
         if first is not None:
             put_first_weights(self.learner, *first)
         self.pool = _core.Pool(
