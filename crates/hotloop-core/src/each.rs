@@ -7,6 +7,9 @@ use crate::ledger::Ledger;
 use crate::options::Options;
 use crate::space::Observation;
 
+/// A number whose exponent is all ones is infinite or NaN.
+const EXPONENT: u32 = 0x7f80_0000;
+
 /// Instances of one env.
 pub struct Each<E> {
     envs: Vec<E>,
@@ -67,8 +70,7 @@ impl<E: Env> Each<E> {
 
     fn finite(&self, ledger: &Ledger, env: usize, obs: &[u8]) -> bool {
         let rows = env * ledger.seats * self.row_bytes..(env + 1) * ledger.seats * self.row_bytes;
-        // Exponents of all ones are infinities and NaNs; without an early exit the compiler makes vectors of this.
-        const EXPONENT: u32 = 0x7f80_0000;
+        // Without an early exit the compiler makes vectors of this.
         let real = |bytes: &[u8]| {
             let words = bytes.as_chunks::<4>().0.iter().map(|word| u32::from_ne_bytes(*word));
             words.fold(0, |bad, word| bad | u32::from(word & EXPONENT == EXPONENT)) == 0

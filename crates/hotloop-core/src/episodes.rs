@@ -61,10 +61,12 @@ pub struct Episodes {
     extra: usize,
     depth: usize,
     sums: Vec<f64>,
-    ticks: Vec<u64>,
-    recent: Vec<f32>,
-    written: Vec<u32>,
+    /// Per episode: tick (two words), number, length, return, terms and metrics; all as bits.
+    recent: Vec<u32>,
 }
+
+/// Words of a record before terms and metrics.
+const RECORD: usize = 5;
 
 impl Episodes {
     /// Room for `rows` of a runner that has `all_rows`, with `extra` numbers (terms and metrics) per episode.
@@ -74,9 +76,7 @@ impl Episodes {
             extra,
             depth,
             sums: vec![0.0; rows * (EXTRA + extra)],
-            ticks: vec![0; rows * depth],
-            recent: vec![0.0; rows * depth * (3 + extra)],
-            written: vec![0; rows],
+            recent: vec![0; rows * depth * (RECORD + extra)],
         };
         episodes.clear();
         episodes
@@ -89,25 +89,21 @@ impl Episodes {
         let width = EXTRA + self.extra;
         let sums = &mut self.sums[row * width..(row + 1) * width];
         let total = f64::from(episode.total);
+        let slot = row * self.depth + (sums[COUNT] as usize & (self.depth - 1));
         sums[COUNT] += 1.0;
         sums[LENGTH] += f64::from(episode.length);
         sums[RETURN] += total;
-        sums[SQUARE] = total.mul_add(total, sums[SQUARE]);
+        sums[SQUARE] += total * total;
         sums[MIN] = sums[MIN].min(total);
         sums[MAX] = sums[MAX].max(total);
-        for (i, sum) in sums[EXTRA..].iter_mut().enumerate() {
-            *sum += f64::from(extra(i));
-        }
-        let slot = row * self.depth + (self.written[row] as usize & (self.depth - 1));
-        self.written[row] = self.written[row].wrapping_add(1).max(1);
-        self.ticks[slot] = episode.tick;
-        let width = 3 + self.extra;
+        let width = RECORD + self.extra;
         let record = &mut self.recent[slot * width..(slot + 1) * width];
-        record[0] = f32::from_bits(episode.episode);
-        record[1] = f32::from_bits(episode.length);
-        record[2] = episode.total;
-        for (i, x) in record[3..].iter_mut().enumerate() {
-            *x = extra(i);
+        let (low, high) = (episode.tick as u32, (episode.tick >> 32) as u32);
+        record[..RECORD].copy_from_slice(&[low, high, episode.episode, episode.length, episode.total.to_bits()]);
+        for (i, (sum, kept)) in sums[EXTRA..].iter_mut().zip(&mut record[RECORD..]).enumerate() {
+            let x = extra(i);
+            *sum += f64::from(x);
+            *kept = x.to_bits();
         }
     }
 
@@ -126,15 +122,15 @@ impl Episodes {
             totals.extra.iter_mut().zip(&sums[EXTRA..]).for_each(|(total, sum)| *total += sum);
             let kept = (sums[COUNT] as usize).min(self.depth);
             for back in 1..=kept {
-                let slot = row * self.depth + (self.written[row].wrapping_sub(back as u32) as usize & (self.depth - 1));
-                let record = &self.recent[slot * (3 + self.extra)..][..3 + self.extra];
+                let slot = row * self.depth + ((sums[COUNT] as usize - back) & (self.depth - 1));
+                let record = &self.recent[slot * (RECORD + self.extra)..][..RECORD + self.extra];
                 recent.push(Episode {
-                    tick: self.ticks[slot],
+                    tick: u64::from(record[0]) | u64::from(record[1]) << 32,
                     row: row as u32,
-                    episode: record[0].to_bits(),
-                    length: record[1].to_bits(),
-                    total: record[2],
-                    extra: record[3..].to_vec(),
+                    episode: record[2],
+                    length: record[3],
+                    total: f32::from_bits(record[4]),
+                    extra: record[RECORD..].iter().map(|bits| f32::from_bits(*bits)).collect(),
                 });
             }
         }
@@ -142,7 +138,6 @@ impl Episodes {
 
     /// Starts counting anew.
     pub fn clear(&mut self) {
-        self.written.fill(0);
         for sums in self.sums.chunks_exact_mut(EXTRA + self.extra) {
             sums.fill(0.0);
             sums[MIN] = f64::INFINITY;

@@ -121,7 +121,8 @@ where
                 lo: simd.load_u32(ledger.stream_lo.as_ptr().add(at)),
                 hi: simd.load_u32(ledger.stream_hi.as_ptr().add(at)),
             };
-            E::reset(simd, &params, stream.fold(simd, episode).fold(simd, simd.u(0)))
+            // These envs draw nothing at their steps, so the episode's stream is the reset's.
+            E::reset(simd, &params, stream.fold(simd, episode))
         };
         for (x, fresh) in state.iter_mut().zip(fresh) {
             *x = fresh.select(which, *x);

@@ -283,8 +283,8 @@ impl Pool {
         actions: &Bound<'py, PyAny>,
         out: Option<&Bound<'py, PyTuple>>,
     ) -> PyResult<Bound<'py, PyTuple>> {
-        let groups = self.look(py)?.groups();
-        let flying = self.look(py)?.in_flight();
+        let pool = self.open(py)?;
+        let (groups, flying) = (pool.groups(), pool.in_flight());
         if flying > 0 {
             return Err(state_error(format!("step needs every group at rest: {flying} in flight, receive them first")));
         }

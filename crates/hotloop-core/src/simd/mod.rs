@@ -67,16 +67,23 @@ pub trait Simd: Copy + Send + Sync + 'static {
     /// `LANES * N` values must be writable at `to`; any alignment will do.
     #[inline(always)]
     unsafe fn store_rows<const N: usize>(self, columns: &[Self::F; N], to: *mut f32) {
-        let mut block = [[0.0_f32; BLOCK]; N];
-        for (column, x) in block.iter_mut().zip(columns) {
-            // SAFETY: a vector has at most BLOCK lanes.
-            unsafe { x.store(column.as_mut_ptr()) };
-        }
-        for lane in 0..Self::LANES {
-            for (i, column) in block.iter().enumerate() {
-                // SAFETY: the caller's promise.
-                unsafe { to.add(lane * N + i).write_unaligned(column[lane]) };
-            }
+        // SAFETY: the caller's promise.
+        unsafe { store_rows_by_element(self, columns, to) };
+    }
+}
+
+/// [`Simd::store_rows`] for any number of columns, through memory.
+#[inline(always)]
+unsafe fn store_rows_by_element<S: Simd, const N: usize>(_simd: S, columns: &[S::F; N], to: *mut f32) {
+    let mut block = [[0.0_f32; BLOCK]; N];
+    for (column, x) in block.iter_mut().zip(columns) {
+        // SAFETY: a vector has at most BLOCK lanes.
+        unsafe { x.store(column.as_mut_ptr()) };
+    }
+    for lane in 0..S::LANES {
+        for (i, column) in block.iter().enumerate() {
+            // SAFETY: the caller's promise.
+            unsafe { to.add(lane * N + i).write_unaligned(column[lane]) };
         }
     }
 }
@@ -187,6 +194,49 @@ mod tests {
             // SAFETY: the caller gives 16 rows of 20 and of 24.
             unsafe { simd.transpose(self.from.as_ptr(), 20, self.to.as_mut_ptr(), 24) };
         }
+    }
+
+    struct Rows<'a, const N: usize> {
+        from: &'a [[f32; BLOCK]; N],
+        to: &'a mut [[f32; N]; BLOCK],
+    }
+
+    impl<const N: usize> Kernel for Rows<'_, N> {
+        type Output = ();
+
+        #[inline(always)]
+        fn run<S: Simd>(self, simd: S) {
+            for at in (0..BLOCK).step_by(S::LANES) {
+                let mut columns = [simd.f(0.0); N];
+                for (x, column) in columns.iter_mut().zip(self.from) {
+                    // SAFETY: a vector fits the block at `at`.
+                    *x = unsafe { simd.load(column.as_ptr().add(at)) };
+                }
+                // SAFETY: as above.
+                unsafe { simd.store_rows(&columns, self.to[at].as_mut_ptr()) };
+            }
+        }
+    }
+
+    fn rows_hold_one_number_of_each_column<const N: usize>() {
+        let from: [[f32; BLOCK]; N] = std::array::from_fn(|i| std::array::from_fn(|j| (i * BLOCK + j) as f32));
+        for isa in Isa::ALL.into_iter().filter(|isa| isa.available()) {
+            let mut to = [[0.0; N]; BLOCK];
+            isa.run(Rows { from: &from, to: &mut to });
+            for (j, row) in to.iter().enumerate() {
+                for (i, x) in row.iter().enumerate() {
+                    assert_eq!(*x, from[i][j], "{isa} {i} {j}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn columns_become_rows_at_every_width() {
+        rows_hold_one_number_of_each_column::<1>();
+        rows_hold_one_number_of_each_column::<3>();
+        rows_hold_one_number_of_each_column::<4>();
+        rows_hold_one_number_of_each_column::<6>();
     }
 
     #[test]

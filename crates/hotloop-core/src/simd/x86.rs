@@ -6,7 +6,7 @@
 use std::arch::x86_64::*;
 use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Sub};
 
-use super::{Floats, Ints, Kernel, Mask, Simd, isa};
+use super::{Floats, Ints, Kernel, Mask, Simd, isa, store_rows_by_element};
 
 /// AVX2 and FMA.
 #[derive(Clone, Copy, Debug)]
@@ -200,6 +200,31 @@ impl Simd for Avx2 {
     }
 }
 
+/// Sixteen rows of four: pairs of columns, pairs of pairs, then the quarters in order.
+#[inline(always)]
+unsafe fn store_rows_of_four(a: __m512, b: __m512, c: __m512, d: __m512, to: *mut f32) {
+    // SAFETY: the caller's promise: room for 64 numbers.
+    unsafe {
+        let (ab_low, ab_high) =
+            (_mm512_castps_pd(_mm512_unpacklo_ps(a, b)), _mm512_castps_pd(_mm512_unpackhi_ps(a, b)));
+        let (cd_low, cd_high) =
+            (_mm512_castps_pd(_mm512_unpacklo_ps(c, d)), _mm512_castps_pd(_mm512_unpackhi_ps(c, d)));
+        // Quarter q of row r holds row 4 q + r.
+        let row0 = _mm512_castpd_ps(_mm512_unpacklo_pd(ab_low, cd_low));
+        let row1 = _mm512_castpd_ps(_mm512_unpackhi_pd(ab_low, cd_low));
+        let row2 = _mm512_castpd_ps(_mm512_unpacklo_pd(ab_high, cd_high));
+        let row3 = _mm512_castpd_ps(_mm512_unpackhi_pd(ab_high, cd_high));
+        let low01 = _mm512_shuffle_f32x4::<0b01_00_01_00>(row0, row1);
+        let low23 = _mm512_shuffle_f32x4::<0b01_00_01_00>(row2, row3);
+        let high01 = _mm512_shuffle_f32x4::<0b11_10_11_10>(row0, row1);
+        let high23 = _mm512_shuffle_f32x4::<0b11_10_11_10>(row2, row3);
+        _mm512_storeu_ps(to, _mm512_shuffle_f32x4::<0b10_00_10_00>(low01, low23));
+        _mm512_storeu_ps(to.add(16), _mm512_shuffle_f32x4::<0b11_01_11_01>(low01, low23));
+        _mm512_storeu_ps(to.add(32), _mm512_shuffle_f32x4::<0b10_00_10_00>(high01, high23));
+        _mm512_storeu_ps(to.add(48), _mm512_shuffle_f32x4::<0b11_01_11_01>(high01, high23));
+    }
+}
+
 #[inline(always)]
 unsafe fn transpose_eight(from: *const f32, from_stride: usize, to: *mut f32, to_stride: usize) {
     // SAFETY: the caller's promise: eight rows of eight on both sides.
@@ -264,6 +289,17 @@ impl Simd for Avx512 {
     #[inline(always)]
     unsafe fn load_u32(self, from: *const u32) -> I16 {
         I16(unsafe { _mm512_loadu_si512(from.cast()) })
+    }
+    #[inline(always)]
+    unsafe fn store_rows<const N: usize>(self, columns: &[F16; N], to: *mut f32) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if N == 4 {
+                store_rows_of_four(columns[0].0, columns[1].0, columns[2].0, columns[3].0, to);
+            } else {
+                store_rows_by_element(self, columns, to);
+            }
+        }
     }
     #[inline(always)]
     unsafe fn transpose(self, from: *const f32, from_stride: usize, to: *mut f32, to_stride: usize) {
