@@ -13,9 +13,6 @@ if TYPE_CHECKING:
     from hotloop.config import Config
     from hotloop.training.runs import Run
 
-# As shells report a command that Ctrl-C ended.
-INTERRUPTED = 130
-
 
 def train(
     env: Annotated[
@@ -54,10 +51,13 @@ def train(
     if env is not None and "=" in env:
         overrides = [env, *(overrides or [])]
         env = None
-    if env is None and resume is None:
+    if env is not None:
+        _check_env(env)
+    elif resume is None:
         raise UserError("train what? Name an env ('hotloop envs' lists them), or a run with --resume")
 
     from hotloop.cli import naming
+    from hotloop.cli.interrupting import INTERRUPTED, SecondSignalEnds
     from hotloop.cli.view import choose_view
     from hotloop.config import ConfigError
     from hotloop.training import TrainingError
@@ -66,7 +66,7 @@ def train(
     limits: dict[str, Any] = {"steps": steps, "episodes": episodes, "minutes": minutes, "until": until}
     view = choose_view(as_json=as_json, detailed=debug)
     try:
-        with view:
+        with SecondSignalEnds(), view:
             if resume is not None:
                 run = start(
                     env,
@@ -98,6 +98,15 @@ def train(
         raise typer.Exit(INTERRUPTED)
     if run.config.train.until is not None and not run.solved:
         _say_what_was_missed(run)
+
+
+def _check_env(env: str) -> None:
+    from hotloop.envs.registry import native_name
+
+    try:
+        native_name(env)
+    except ValueError as error:
+        raise UserError(str(error)) from None
 
 
 def _resolve(env: str, overrides: list[str], file: Path | None, preset: str | None, options: dict[str, Any]) -> Config:

@@ -1,0 +1,96 @@
+"""`hotloop eval` and `hotloop verify`, and how runs are named on the command line."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import complaint, hotloop, hotloop_json
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Three runs, made once."""
+    path = tmp_path_factory.mktemp("home")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOTLOOP_HOME", str(path))
+        hotloop_json("train", "cartpole", "--name", "solved")
+        hotloop_json("train", "cartpole", "--name", "poor-first", "--steps", "2048", "train.until=null")
+        hotloop_json("train", "taxi", "--name", "poor-second", "--steps", "8192", "train.until=null")
+        yield path
+
+
+def test_eval_gives_a_mean_and_where_the_true_one_lies(home: Path) -> None:
+    (end,) = hotloop_json("eval", "solved", "--episodes", "50")
+    assert {"mean", "low", "high", "episodes"} <= end.keys()
+    assert end["episodes"] == 50
+    assert end["low"] <= end["mean"] <= end["high"]
+    assert end["mean"] >= 475
+
+
+def test_eval_in_words(home: Path) -> None:
+    done = hotloop("eval", "solved", "--episodes", "20")
+    assert done.stdout.startswith("cartpole at step ")
+    assert "over 20 episodes (95 %: " in done.stdout
+
+
+def test_drawn_actions_do_worse_than_the_most_probable(home: Path) -> None:
+    (best,) = hotloop_json("eval", "poor-second", "--episodes", "100")
+    (drawn,) = hotloop_json("eval", "poor-second", "--episodes", "100", "--stochastic")
+    assert best["mean"] != drawn["mean"]
+
+
+@pytest.mark.parametrize(
+    ("text", "run"), [("solved", "solved"), ("so", "solved"), ("poor-f", "poor-first"), ("last", "poor-second")]
+)
+def test_a_run_is_found_by_name_beginning_and_last(home: Path, text: str, run: str) -> None:
+    (end,) = hotloop_json("eval", text, "--episodes", "1")
+    assert end["run"] == run
+
+
+def test_a_run_or_checkpoint_is_found_by_path(home: Path) -> None:
+    run = home / "runs" / "solved"
+    (end,) = hotloop_json("eval", str(run), "--episodes", "1")
+    assert end["run"] == "solved"
+    (checkpoint,) = (path.parent for path in run.glob("checkpoints/*/manifest.json"))
+    (end,) = hotloop_json("eval", str(checkpoint), "--episodes", "1")
+    assert end["path"] == str(checkpoint)
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("poor", "'poor' could be any of poor-first, poor-second: say more of the name"),
+        ("slved", "there is no run 'slved'; did you mean 'solved'?"),
+        ("nothing-like-it", "there is no run 'nothing-like-it' in "),
+    ],
+)
+@pytest.mark.parametrize("command", ["eval", "verify"])
+def test_a_run_that_is_not_clear_is_refused(home: Path, command: str, text: str, what: str) -> None:
+    assert what in complaint(command, text)
+
+
+def test_eval_refuses_numbers_that_make_no_sense(home: Path) -> None:
+    assert "--episodes is 0: expected 1 or more" in complaint("eval", "solved", "--episodes", "0")
+    assert "--seed is -1: expected" in complaint("eval", "solved", "--seed", "-1")
+
+
+def test_verify_repeats_a_run_bit_for_bit(home: Path) -> None:
+    (end,) = hotloop_json("verify", "solved")
+    assert end["same"]
+    assert end["records"] > 0
+    done = hotloop("verify", "solved")
+    assert done.returncode == 0
+    assert done.stdout.startswith("same: ")
+
+
+def test_verify_finds_a_run_that_is_not_what_it_says(home: Path) -> None:
+    config = home / "runs" / "poor-first" / "config.yaml"
+    config.write_text(config.read_text().replace("gamma: 0.99", "gamma: 0.98"))
+    done = hotloop("verify", "poor-first", "--json")
+    assert done.returncode == 1
+    end = json.loads(done.stdout)
+    assert not end["same"]
+    assert not end["same_policy"]
+    assert end["differences"]
