@@ -144,6 +144,7 @@ class Trainer:
 
     def _go_on(self) -> None:
         self._folder.checkpoints.mkdir(exist_ok=True)
+        remove_leftovers(self._folder.path)
         remove_leftovers(self._folder.checkpoints)
         found = self._newest_fitting()
         if found is not None:

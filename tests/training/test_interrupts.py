@@ -1,0 +1,105 @@
+"""Signals and sudden ends: a run is left whole, wherever they strike."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import hotloop
+from hotloop.training import Callback, Run
+from hotloop.training.callbacks import CheckpointReport, IterationReport
+from tests.training.processes import newest_policy
+
+SMALL: dict[str, Any] = {
+    "runner.num_envs": 8,
+    "ppo.horizon": 16,
+    "ppo.minibatch_size": 64,
+    "ppo.normalize_observations": True,
+    "policy.hidden": [16],
+    "train.checkpoint_every": 5,
+    "train.evaluate_every": 5,
+    "train.evaluate_episodes": 3,
+    "train.until": None,
+    "track.interval": 4,
+}
+STEPS = 8 * 16 * 22
+
+
+class Signals(Callback):
+    def __init__(self, number: int, *, twice: bool = False) -> None:
+        self.number, self.twice, self.asked = number, twice, False
+
+    def iteration(self, report: IterationReport) -> None:
+        if report.iterations == 12:
+            self.asked = True
+            os.kill(os.getpid(), self.number)
+
+    def checkpoint(self, report: CheckpointReport) -> None:
+        if self.asked and self.twice:
+            os.kill(os.getpid(), self.number)
+
+
+def trained(home: Path, *callbacks: Callback) -> Run:
+    return hotloop.train("cartpole", steps=STEPS, config=SMALL, name="run", home=home, callbacks=callbacks)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_a_run_cleanly_and_it_goes_on_exactly(number: int, tmp_path: Path) -> None:
+    before = signal.getsignal(number)
+    whole = trained(tmp_path / "whole")
+    run = trained(tmp_path, Signals(number))
+    assert (run.ended, run.iterations) == ("interrupted", 12)
+    assert signal.getsignal(number) is before
+    assert json.loads((run.path / "run.json").read_text())["status"] == "interrupted"
+    hotloop.train(resume=run.path)
+    assert newest_policy(run.path) == newest_policy(whole.path)
+
+
+def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        trained(tmp_path, Signals(signal.SIGINT, twice=True))
+    assert hotloop.train(resume="run", home=tmp_path).steps == STEPS
+
+
+KILLED_WHILE_WRITING = """
+import os, signal, sys
+import hotloop
+
+real, calls = os.fsync, 0
+
+def fsync(handle):
+    global calls
+    calls += 1
+    if calls == int(sys.argv[2]):
+        os.kill(os.getpid(), signal.SIGKILL)
+    real(handle)
+
+os.fsync = fsync
+hotloop.train("cartpole", steps=%d, config=%r, name="run", home=sys.argv[1])
+print(calls)
+""" % (STEPS, SMALL)  # noqa: UP031
+
+
+def test_a_kill_at_any_moment_of_writing_leaves_a_run_that_goes_on_exactly(tmp_path: Path) -> None:
+    whole = trained(tmp_path / "whole")
+    lines = len((whole.path / "metrics.jsonl").read_bytes().splitlines())
+
+    def killed_at(call: int) -> subprocess.CompletedProcess[str]:
+        home = tmp_path / str(call)
+        command = [sys.executable, "-c", KILLED_WHILE_WRITING, str(home), str(call)]
+        return subprocess.run(command, capture_output=True, text=True)
+
+    every = int(killed_at(0).stdout)
+    # From the first status on: a run that was killed before has no config to go on with.
+    for call in [*range(3, 16), every - 3, every - 1]:
+        done = killed_at(call)
+        assert done.returncode == -signal.SIGKILL, (call, done.stderr)
+        run = hotloop.train(resume="run", home=tmp_path / str(call))
+        assert newest_policy(run.path) == newest_policy(whole.path), call
+        assert len((run.path / "metrics.jsonl").read_bytes().splitlines()) == lines, call
+        assert not list((run.path / "checkpoints").glob(".*"))
