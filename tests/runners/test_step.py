@@ -66,7 +66,7 @@ def test_observations_of_three_kinds(name: str, options: dict[str, Any], dtype: 
 def test_results_may_be_kept(variant: Variant) -> None:
     name, options = variant
     envs = hotloop.make_vec(name, 4, options=options)
-    obs, info = envs.reset(seed=0)
+    _, info = envs.reset(seed=0)
     kept: list[tuple[Any, ...]] = []
     copies: list[tuple[Any, ...]] = []
     for step in range(60):
