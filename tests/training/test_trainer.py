@@ -2,6 +2,8 @@
 
 import json
 import math
+import os
+import signal
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -233,6 +235,44 @@ def test_a_rollback_goes_to_the_last_checkpoint_with_half_the_rate_and_other_key
     lines = [json.loads(line) for line in (run.path / "metrics.jsonl").read_text().splitlines()]
     assert [line["iterations"] for line in lines if line["event"] == "iteration"] == [4, 8, 12, 16, 20, 24]
     assert run.steps == 24 * ITERATION
+
+
+def test_a_run_that_was_rolled_back_goes_on_exactly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = Session.advance
+
+    def failing(self: Session, count: int, seconds: float) -> None:
+        real(self, count, seconds)
+        if self.counters.iterations == 16 and self.counters.attempt == 0:
+            self.counters.since.dropped = 5
+
+    class Interrupt(Callback):
+        def iteration(self, report: IterationReport) -> None:
+            if report.iterations == 20:
+                os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(Session, "advance", failing)
+    whole = train(tmp_path, train__steps=30 * ITERATION, train__checkpoint_every=10)
+    config = {**SMALL, "train.steps": 30 * ITERATION, "train.checkpoint_every": 10}
+    broken = hotloop.train("cartpole", config=config, home=tmp_path, callbacks=[Interrupt()])
+    assert broken.ended == "interrupted"
+    hotloop.train(resume=broken.path)
+    one, two = (checkpoint_paths(run.path / "checkpoints")[-1] / "policy.safetensors" for run in (whole, broken))
+    assert one.read_bytes() == two.read_bytes()
+
+
+def test_a_rollback_at_the_very_end_is_made_up_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = Session.advance
+
+    def failing(self: Session, count: int, seconds: float) -> None:
+        real(self, count, seconds)
+        if self.counters.iterations == 22 and self.counters.attempt == 0:
+            self.counters.since.dropped = 5
+
+    monkeypatch.setattr(Session, "advance", failing)
+    log = Log()
+    run = train(tmp_path, log, train__steps=22 * ITERATION, train__checkpoint_every=10)
+    assert [report.back_to for report in log.of("trouble")] == [20 * ITERATION]
+    assert (run.steps, run.ended) == (22 * ITERATION, "steps")
 
 
 def test_a_few_dropped_steps_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,7 +27,8 @@ from hotloop.training.callbacks import (
 from hotloop.training.errors import CheckpointError, TrainingError
 from hotloop.training.files import remove_leftovers
 from hotloop.training.interrupts import Interrupts
-from hotloop.training.recorder import Recorder
+from hotloop.training.plan import PACE, Plan
+from hotloop.training.recorder import Recorder, plain
 from hotloop.training.runs import Ending, Run, RunFolder, find_run, now
 from hotloop.training.session import Session
 
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
     from hotloop.config import Config
     from hotloop.training.checkpoint import Arrays, Checkpoint
 
-# Seconds that a native call may take before Python looks up: for Ctrl-C, and for displays.
-_PACE: Final = 0.1
 # So many gradient steps that are not finite, within one record, are no accident.
 _REPEATED: Final = 3
 _MOST_ATTEMPTS: Final = 3
@@ -59,10 +58,10 @@ class Trainer:
         self._folder = folder
         self._first = first
         self._debug = debug
-        self._last_iteration = last_iteration
         self._recorder = Recorder(folder.metrics)
         self._callbacks = tuple(callbacks)
         self._session = Session(config, first=first, debug=debug)
+        self._plan = Plan(config, self._session.rows, last_iteration)
         self._resumed_at: int | None = None
         self._notes: list[str] = []
         self._saved_at: int | None = None
@@ -146,23 +145,33 @@ class Trainer:
         self._folder.checkpoints.mkdir(exist_ok=True)
         remove_leftovers(self._folder.path)
         remove_leftovers(self._folder.checkpoints)
-        found = self._newest_fitting()
+        found = self._newest_fitting(attempt=0)
         if found is not None:
+            counters = self._session.counters
             self._resumed_at = found.steps
-            self._saved_at = self._session.counters.iterations
+            self._saved_at = counters.iterations
+            self._shown_at = (counters.steps, counters.seconds)
         checkpoints.forget_after(self._folder.checkpoints, -1 if found is None else found.steps)
 
-    def _newest_fitting(self) -> Checkpoint | None:
-        """Goes to the newest checkpoint that is whole and of this run."""
+    def _newest_fitting(self, *, attempt: int) -> Checkpoint | None:
+        """Goes to the newest checkpoint that is whole and of this run, with the keys of this attempt or its own."""
         for path in reversed(checkpoints.checkpoint_paths(self._folder.checkpoints)):
             try:
                 found = checkpoints.open_checkpoint(path)
+                self._rebuild(max(attempt, found.manifest["attempt"]))
                 self._session.restore(found)
             except CheckpointError as error:
                 self._notes.append(f"refused: {error}")
             else:
                 return found
+        self._rebuild(attempt)
         return None
+
+    def _rebuild(self, attempt: int) -> None:
+        """Makes the session anew if it was made for another attempt, which is part of every random key."""
+        if self._session.counters.attempt != attempt:
+            self._session.close()
+            self._session = Session(self._config, first=self._first, attempt=attempt, debug=self._debug)
 
     def run(self) -> Run:
         """Trains to the end."""
@@ -171,6 +180,9 @@ class Trainer:
             with Interrupts() as interrupts:
                 self._start()
                 ending = self._loop(interrupts)
+                while ending != "interrupted" and self._session.counters.since.iterations and self._record():
+                    # Rolled back at the very last: the end is still to come.
+                    ending = self._loop(interrupts)
                 run = self._finish(ending)
         except BaseException as error:
             with contextlib.suppress(OSError):
@@ -201,61 +213,23 @@ class Trainer:
 
     def _loop(self, interrupts: Interrupts) -> Ending:
         """Iterations and what falls between them, until a limit is reached."""
-        session, train, interval = self._session, self._config.train, self._config.track.interval
-        while (ending := self._ending(interrupts)) is None:
-            session.advance(self._iterations_to_go(), self._seconds_to_go())
+        plan = self._plan
+        while (ending := plan.ending(self._session.counters, interrupted=interrupts.asked)) is None:
+            session = self._session
+            session.advance(
+                plan.iterations_to_go(session.counters, session.settings), plan.seconds_to_go(session.counters)
+            )
             self._show_progress()
             done = session.counters.iterations
-            if done % interval == 0 and self._record():
-                session = self._session
+            if plan.is_record_due(done) and self._record():
                 continue
-            if train.evaluate_every and train.evaluate_episodes and done % train.evaluate_every == 0:
+            if plan.is_evaluation_due(done):
                 self._evaluate()
-            if done % interval == 0:
+            if plan.is_record_due(done):
                 self._look_whether_solved()
-            if self._is_best or (train.checkpoint_every and done % train.checkpoint_every == 0):
+            if self._is_best or plan.is_checkpoint_due(done):
                 self._checkpoint()
         return ending
-
-    def _ending(self, interrupts: Interrupts) -> Ending | None:
-        counters, train = self._session.counters, self._config.train
-        if interrupts.asked:
-            return "interrupted"
-        if self._last_iteration is not None:
-            # A repetition ends where the run did, whatever ended that.
-            return "iterations" if counters.iterations >= self._last_iteration else None
-        if counters.solved:
-            return "solved"
-        for ending, reached, limit in (
-            ("steps", counters.steps, train.steps),
-            ("episodes", counters.episodes, train.episodes),
-            ("minutes", counters.seconds / 60.0, train.minutes),
-        ):
-            if limit is not None and reached >= limit:
-                return ending  # type: ignore[return-value]
-        return None
-
-    def _iterations_to_go(self) -> int:
-        """How many iterations can be made before anything must be looked at or changed."""
-        counters, train, track = self._session.counters, self._config.train, self._config.track
-        done = counters.iterations
-        ends = [(done // every + 1) * every for every in (track.interval, train.checkpoint_every) if every]
-        if train.evaluate_every and train.evaluate_episodes:
-            ends.append((done // train.evaluate_every + 1) * train.evaluate_every)
-        if (change := self._session.settings.next_change(done)) is not None:
-            ends.append(change)
-        if self._last_iteration is not None:
-            ends.append(self._last_iteration)
-        if train.steps is not None:
-            # No iteration makes more steps than this, so the limit is reached in the last of these at the earliest.
-            most = self._session.rows * self._config.ppo.horizon
-            ends.append(done + math.ceil((train.steps - counters.steps) / most))
-        return min(ends) - done
-
-    def _seconds_to_go(self) -> float:
-        minutes = self._config.train.minutes
-        left = math.inf if minutes is None else 60.0 * minutes - self._session.counters.seconds
-        return min(_PACE, left)
 
     def _record(self) -> bool:
         """Tells what happened since the last record; gives whether the run was rolled back."""
@@ -275,19 +249,18 @@ class Trainer:
 
     def _roll_back(self, dropped: int) -> None:
         """Goes back to the last good checkpoint, with other random keys and half the learning rate."""
-        old = self._session
-        attempt = old.counters.attempt + 1
-        at = f"{dropped} gradient steps before step {old.counters.steps} were not finite"
+        counters = self._session.counters
+        attempt, spent = counters.attempt + 1, counters.seconds
+        at = f"{dropped} gradient steps before step {counters.steps} were not finite"
         if attempt > _MOST_ATTEMPTS:
             batch = self._save_batch()
             raise TrainingError(
                 f"{at}, after {_MOST_ATTEMPTS} returns to a checkpoint: the run cannot go on like this. "
                 f"The last rollout is in {batch}; try a smaller ppo.learning_rate or ppo.reward_scale"
             )
-        self._session = Session(self._config, first=self._first, attempt=attempt, debug=self._debug)
-        self._session.counters.seconds = old.counters.seconds
-        old.close()
-        found = self._newest_fitting()
+        found = self._newest_fitting(attempt=attempt)
+        # Time that was lost was spent all the same.
+        self._session.counters.seconds = spent
         steps = 0 if found is None else found.steps
         self._is_best = False
         rate = self._session.settings_now()["learning_rate"]
@@ -345,13 +318,9 @@ class Trainer:
 
     def _finish(self, ending: Ending) -> Run:
         counters = self._session.counters
-        if ending != "interrupted":
-            # An interrupted run will go on; what it has not recorded yet is kept in its checkpoint.
-            if counters.since.iterations:
-                self._record()
-            if self._config.train.evaluate_episodes:
-                self._evaluate()
-        counters = self._session.counters
+        # An interrupted run will go on; what it has not recorded or evaluated yet comes then.
+        if ending != "interrupted" and self._config.train.evaluate_episodes:
+            self._evaluate()
         if self._is_best or self._saved_at != counters.iterations:
             self._checkpoint()
         run = Run(
@@ -374,8 +343,6 @@ class Trainer:
         return run
 
     def _facts(self) -> dict[str, Any]:
-        from hotloop.training.recorder import plain
-
         counters = self._session.counters
         facts = {
             "env": self._config.env.name,
@@ -392,20 +359,11 @@ class Trainer:
         return told
 
     def _show_progress(self) -> None:
-        counters, train = self._session.counters, self._config.train
+        counters = self._session.counters
         steps, seconds = self._shown_at
-        if counters.seconds - seconds < _PACE:
+        if counters.seconds - seconds < PACE:
             return
         rate = (counters.steps - steps) / (counters.seconds - seconds)
-        limits = [
-            reached / limit
-            for reached, limit in (
-                (counters.steps, train.steps),
-                (counters.episodes, train.episodes),
-                (counters.seconds / 60.0, train.minutes),
-            )
-            if limit is not None
-        ]
         self._shown_at = (counters.steps, counters.seconds)
         report = ProgressReport(
             steps=counters.steps,
@@ -413,7 +371,7 @@ class Trainer:
             episodes=counters.episodes,
             seconds=counters.seconds,
             steps_per_second=max(0.0, rate),
-            fraction=min(1.0, max(limits, default=0.0)),
+            fraction=self._plan.fraction(counters),
         )
         self._tell("progress", report)
 

@@ -1,0 +1,90 @@
+"""When things happen in a run: its end, and what falls on fixed counts of iterations."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from hotloop.config import Config
+    from hotloop.ppo.settings import Settings
+    from hotloop.training.counters import Counters
+    from hotloop.training.runs import Ending
+
+# Seconds that a native call may take before Python looks up: for Ctrl-C, and for displays.
+PACE: Final = 0.1
+
+
+class Plan:
+    """The schedule of a run.
+
+    Args:
+        config: The run's.
+        rows: How many rows decide in each step.
+        last_iteration: Where a repetition of a run ends; nothing else ends it then.
+    """
+
+    def __init__(self, config: Config, rows: int, last_iteration: int | None) -> None:
+        self._train = config.train
+        self._most_steps = rows * config.ppo.horizon
+        self._last_iteration = last_iteration
+        self._record = config.track.interval
+        self._checkpoint = config.train.checkpoint_every
+        self._evaluate = config.train.evaluate_every if config.train.evaluate_episodes else 0
+
+    def ending(self, counters: Counters, *, interrupted: bool) -> Ending | None:
+        """What ends the run now, if anything does."""
+        train = self._train
+        if interrupted:
+            return "interrupted"
+        if self._last_iteration is not None:
+            return "iterations" if counters.iterations >= self._last_iteration else None
+        if counters.solved:
+            return "solved"
+        if train.steps is not None and counters.steps >= train.steps:
+            return "steps"
+        if train.episodes is not None and counters.episodes >= train.episodes:
+            return "episodes"
+        if train.minutes is not None and counters.seconds >= 60.0 * train.minutes:
+            return "minutes"
+        return None
+
+    def is_record_due(self, iterations: int) -> bool:
+        """Whether a record falls on the end of these iterations."""
+        return iterations % self._record == 0
+
+    def is_evaluation_due(self, iterations: int) -> bool:
+        """Whether an evaluation falls on the end of these iterations."""
+        return self._evaluate > 0 and iterations % self._evaluate == 0
+
+    def is_checkpoint_due(self, iterations: int) -> bool:
+        """Whether a checkpoint falls on the end of these iterations."""
+        return self._checkpoint > 0 and iterations % self._checkpoint == 0
+
+    def iterations_to_go(self, counters: Counters, settings: Settings) -> int:
+        """How many iterations can be made before anything must be looked at or changed."""
+        done = counters.iterations
+        ends = [(done // every + 1) * every for every in (self._record, self._checkpoint, self._evaluate) if every]
+        if (change := settings.next_change(done)) is not None:
+            ends.append(change)
+        if self._last_iteration is not None:
+            ends.append(self._last_iteration)
+        elif self._train.steps is not None:
+            # No iteration makes more steps than this, so the limit is reached in the last of these at the earliest.
+            ends.append(done + math.ceil((self._train.steps - counters.steps) / self._most_steps))
+        return min(ends) - done
+
+    def seconds_to_go(self, counters: Counters) -> float:
+        """How long a native call may take."""
+        minutes = self._train.minutes
+        return PACE if minutes is None else min(PACE, 60.0 * minutes - counters.seconds)
+
+    def fraction(self, counters: Counters) -> float:
+        """How much of the nearest limit is used up; 0 when none is known."""
+        train = self._train
+        limits = (
+            (counters.steps, train.steps),
+            (counters.episodes, train.episodes),
+            (counters.seconds / 60.0, train.minutes),
+        )
+        return min(1.0, max((reached / limit for reached, limit in limits if limit is not None), default=0.0))
