@@ -16,7 +16,7 @@ from hotloop.runners.threads import ThreadRunner
 from tests.playing import VARIANTS, Variant, choose_for, label
 
 DISCRETE = [variant for variant in VARIANTS if variant[0] not in ("pendulum", "recall")]
-MASKED = [variant for variant in VARIANTS if variant[0] in ("tag", "tictactoe", "taxi") and "masked" not in variant[1]]
+MASKED = [variant for variant in VARIANTS if variant[0] in ("tag", "tictactoe")]
 
 
 def unharmed(envs: ThreadRunner, mistake: Callable[[], Any], error: Any, message: str) -> None:

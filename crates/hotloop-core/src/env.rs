@@ -44,8 +44,10 @@ pub struct Spec {
     pub observation: Observation,
     /// What a row decides.
     pub action: Action,
-    /// Whether some actions are illegal at times.
+    /// Whether masks tell which actions make sense now.
     pub masked: bool,
+    /// Whether an action that its mask forbids is refused; else masks are advice.
+    pub masks_bind: bool,
     /// The reward's terms; the reward is the weighted sum of them.
     pub terms: Vec<&'static str>,
     /// What is measured once per row and episode, `success` (0 or 1) among them where the task defines it.

@@ -68,8 +68,9 @@ impl Pool {
             } else {
                 false
             };
-            if !fits || self.spec.masked {
-                check_each(slot, part, &choices, rows.start, self.spec.masked)?;
+            let bound = self.spec.masked && self.spec.masks_bind;
+            if !fits || bound {
+                check_each(slot, part, &choices, rows.start, bound)?;
             }
         }
         Ok(())

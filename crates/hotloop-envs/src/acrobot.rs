@@ -31,6 +31,7 @@ pub fn env_type() -> EnvType {
                 observation: Observation::symmetric(&[1.0, 1.0, 1.0, 1.0, TOP_SPEED_1, TOP_SPEED_2]),
                 action: Action::Discrete { n: 3 },
                 masked: false,
+                masks_bind: true,
                 terms: vec!["reward"],
                 metrics: vec!["success"],
                 infos: vec![],

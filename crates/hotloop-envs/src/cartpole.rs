@@ -40,6 +40,7 @@ pub fn env_type() -> EnvType {
                 ]),
                 action: Action::Discrete { n: 2 },
                 masked: false,
+                masks_bind: true,
                 terms: vec!["reward"],
                 metrics: vec!["success"],
                 infos: vec![],

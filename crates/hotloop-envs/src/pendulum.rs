@@ -34,6 +34,7 @@ pub fn env_type() -> EnvType {
                 observation: Observation::symmetric(&[1.0, 1.0, TOP_SPEED]),
                 action: Action::Continuous { low: vec![-TOP_TORQUE], high: vec![TOP_TORQUE] },
                 masked: false,
+                masks_bind: true,
                 terms: vec!["reward"],
                 metrics: vec![],
                 infos: vec![],

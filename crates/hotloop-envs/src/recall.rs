@@ -42,6 +42,7 @@ fn spec(options: &Options) -> Result<Spec, String> {
         observation: Observation::uniform(cues * symbols + 1, 0.0, 1.0),
         action,
         masked: false,
+        masks_bind: true,
         terms: vec!["answer"],
         metrics: vec!["success"],
         infos: vec![],

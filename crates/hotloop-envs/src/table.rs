@@ -174,6 +174,7 @@ pub fn spec(states: usize, actions: usize, masked: bool) -> Spec {
         observation: Observation::Discrete { n: states },
         action: Action::Discrete { n: actions },
         masked,
+        masks_bind: true,
         terms: vec!["reward"],
         metrics: vec!["success"],
         infos: vec![("prob", 1)],

@@ -72,6 +72,7 @@ fn spec(options: &Options) -> Result<Spec, String> {
         },
         action: Action::Discrete { n: ACTIONS },
         masked: true,
+        masks_bind: true,
         terms: vec!["catch", "caught", "survive"],
         metrics: vec!["success"],
         infos: vec![],

@@ -34,8 +34,12 @@ pub fn env_type() -> EnvType {
             OptionSpec::float("rainy_probability", 0.8, 0.0, 1.0, "how often a move in the rain goes as meant"),
             OptionSpec::bool("fickle", false, "whether the passenger may change the destination when the ride begins"),
             OptionSpec::float("fickle_probability", 0.3, 0.0, 1.0, "how often a fickle passenger does so"),
-            OptionSpec::bool("masked", true, "whether actions that do nothing are illegal; else they cost as usual")
-                .fixed(),
+            OptionSpec::bool(
+                "masked",
+                true,
+                "whether masks tell which actions do something; the others are allowed all the same",
+            )
+            .fixed(),
             max_steps(200),
         ]),
         spec,
@@ -49,7 +53,8 @@ pub fn env_type() -> EnvType {
 // Every env has the same signature here; this one takes all options.
 #[allow(clippy::unnecessary_wraps)]
 fn spec(options: &Options) -> Result<Spec, String> {
-    Ok(table::spec(STATES, ACTIONS, options.bool("masked")))
+    // As in Gymnasium, the mask is advice, and what it advises against costs what it costs.
+    Ok(Spec { masks_bind: false, ..table::spec(STATES, ACTIONS, options.bool("masked")) })
 }
 
 /// Where the taxi and its passenger are, and where the passenger wants to go.

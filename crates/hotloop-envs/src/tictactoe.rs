@@ -82,6 +82,7 @@ fn spec(options: &Options) -> Result<Spec, String> {
         observation: if by_id { Observation::Discrete { n: IDS } } else { Observation::uniform(2 * CELLS, 0.0, 1.0) },
         action: Action::Discrete { n: CELLS },
         masked: true,
+        masks_bind: true,
         terms: vec!["result"],
         metrics: vec!["success"],
         infos: vec![],

@@ -46,6 +46,7 @@ pub fn update_speed(shape: &Shape, threads: usize, seconds: f64) -> Result<Updat
         observation: Observation::uniform(shape.inputs, -1.0, 1.0),
         action: Action::Discrete { n: shape.actions },
         masked: false,
+        masks_bind: true,
         terms: vec!["reward"],
         metrics: vec![],
         infos: vec![],
