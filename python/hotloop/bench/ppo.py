@@ -7,7 +7,6 @@ from dataclasses import dataclass
 class PpoCase:
     """One shape of PPO: so many envs for so many steps, so many passes over what they gave, and the policy."""
 
-    name: str
     env: str
     num_envs: int
     horizon: int
@@ -34,15 +33,12 @@ class PpoCase:
         """Steps per gradient step."""
         return self.steps // self.minibatches
 
-    @property
-    def work(self) -> str:
-        """The shape in words."""
-        return f"{self.num_envs} x {self.horizon}, {self.epochs} x {self.minibatches}"
+    def __str__(self) -> str:
+        return f"{self.env} {self.num_envs}x{self.horizon} {self.epochs}x{self.minibatches}"
 
 
 # What CartPole is solved with: small batches, many updates.
 SOLVE = PpoCase(
-    "cartpole-solve",
     "cartpole",
     num_envs=32,
     horizon=32,
@@ -61,3 +57,10 @@ def usable_cores() -> int:
     from hotloop import _core
 
     return _core.usable_cores()
+
+
+def use_torch_threads(minibatch_size: int) -> None:
+    """Give PyTorch every core, unless the batches are so small that its threads would only wait for each other."""
+    import torch
+
+    torch.set_num_threads(usable_cores() if minibatch_size >= 4096 else 1)

@@ -45,6 +45,10 @@ def notes(rows: Sequence[Row], peers: Sequence[Peer[Case]], machine: Machine) ->
         rates = [row.peers[peer.name].rate.value for row in rows if peer.name in row.peers]
         if rates:
             lines.append(f"{peer.title}: {peer.conditions}; {short(max(rates))} steps/s at best.")
+    return [*lines, on_machine(machine)]
+
+
+def on_machine(machine: Machine) -> str:
+    """The machine and the versions, in a sentence."""
     versions = ", ".join(f"{name} {version}" for name, version in machine.versions.items())
-    lines.append(f"{machine.cpu}, {machine.usable_cores} of {machine.cores} cores, {machine.isa}; {versions}.")
-    return lines
+    return f"{machine.cpu}, {machine.usable_cores} of {machine.cores} cores, {machine.isa}; {versions}."

@@ -16,10 +16,10 @@ from hotloop.training.session import Session
 
 UNIT = "steps/s"
 CASES = (
-    PpoCase("cartpole, 4 epochs", "cartpole", num_envs=1024, horizon=64, epochs=4, minibatches=4),
-    PpoCase("cartpole, 1 epoch", "cartpole", num_envs=1024, horizon=64, epochs=1, minibatches=4),
-    PpoCase("cartpole, small batches", "cartpole", num_envs=8, horizon=128, epochs=4, minibatches=4),
-    PpoCase("pendulum, 2 epochs", "pendulum", num_envs=64, horizon=64, epochs=2, minibatches=4, separate=True),
+    PpoCase("cartpole", num_envs=1024, horizon=64, epochs=4, minibatches=4),
+    PpoCase("cartpole", num_envs=1024, horizon=64, epochs=1, minibatches=4),
+    PpoCase("cartpole", num_envs=8, horizon=128, epochs=4, minibatches=4),
+    PpoCase("pendulum", num_envs=64, horizon=64, epochs=2, minibatches=4, separate=True),
 )
 # Inputs, layers and actions of policies whose update is measured alone.
 SHAPES = ((52, (128, 128), 36), (92, (256, 256), 90))
@@ -30,7 +30,6 @@ class TrainRow:
     """A case with our rate, each peer's by the peer's name, and the arithmetic of one step."""
 
     name: str
-    work: str
     rate: Rate
     peers: dict[str, PeerResult]
     flops: float
@@ -53,7 +52,6 @@ class TrainRow:
             "name": self.name,
             "unit": UNIT,
             **in_json(self.rate, self.peers),
-            "work": self.work,
             "flops_per_step": self.flops,
             "peak_gflops": self.peak / 1e9,
             "share_of_peak": self.share,
@@ -61,8 +59,8 @@ class TrainRow:
 
 
 def peak() -> float:
-    """The most floating-point operations per second that this machine was seen to do, on all usable cores."""
-    return max(_core.fma_peak(usable_cores()) for _ in range(3))
+    """Floating-point operations per second of a loop of multiply-adds on all usable cores."""
+    return _core.fma_peak(usable_cores())
 
 
 def session_for(case: PpoCase) -> Session:
@@ -97,7 +95,6 @@ def session_for(case: PpoCase) -> Session:
 def run(
     case: PpoCase,
     peers: Sequence[Peer[PpoCase]],
-    machine_peak: float,
     *,
     seconds: float,
     rounds: int,
@@ -119,12 +116,11 @@ def run(
 
     rate, best = contest(case, ours, peers, seconds=seconds, rounds=rounds, progress=progress)
     forward, learn = _arithmetic(case, learners[0].products)
-    return TrainRow(case.name, case.work, rate, best, forward + case.epochs * learn, machine_peak)
+    return TrainRow(str(case), rate, best, forward + case.epochs * learn, peak())
 
 
 def run_update(
     shape: tuple[int, tuple[int, ...], int],
-    machine_peak: float,
     *,
     seconds: float,
     rounds: int,
@@ -142,11 +138,10 @@ def run_update(
     # The first one warmed up.
     return TrainRow(
         "update " + "-".join(map(str, (inputs, *hidden, actions))),
-        "minibatch 16384",
         Rate(tuple(samples[1:])),
         {},
         operations / samples[-1],
-        machine_peak,
+        peak(),
     )
 
 

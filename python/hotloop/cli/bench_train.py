@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from hotloop.bench.ladder import Rung
+    from hotloop.bench.machine import Machine
     from hotloop.bench.peers import Peer
     from hotloop.bench.ppo import PpoCase
     from hotloop.bench.solve import Solved
@@ -41,39 +43,39 @@ def train(
       hotloop bench train --quick         roughly, in half a minute
       hotloop bench train --json | tail -1 | jq .rows
 
-    Work reads envs x horizon, epochs x minibatches. 'of peak' is the part of
-    the machine's measured multiply-add peak that the arithmetic of the policy
-    uses. A peer's column tells how many times its speed ours is.
+    Cases read: env, envs x horizon, epochs x minibatches. 'peak' is the part
+    of the machine's measured multiply-add peak that the arithmetic of the
+    policy uses. A peer's column tells how many times its speed ours is.
     """
     seconds, repeats = measuring(seconds, repeats, (1.0, 5), (0.3, 3), quick)
 
     from hotloop.bench.peers import every_trainer
-    from hotloop.bench.train import CASES, SHAPES, peak, run, run_update
+    from hotloop.bench.train import CASES, SHAPES, run, run_update
     from hotloop.cli.progress import PartsProgress
     from hotloop.text import short
 
     present = usable(every_trainer()) if peers else []
     machine = look_at_machine(present, as_json)
-    top = peak()
-    parts = [(case.name, functools.partial(run, case, present, top)) for case in CASES]
-    parts += [("update", functools.partial(run_update, shape, top)) for shape in SHAPES]
+    parts = [(str(case), functools.partial(run, case, present)) for case in CASES]
+    parts += [("update", functools.partial(run_update, shape)) for shape in SHAPES]
     rows: list[TrainRow] = []
     with PartsProgress(len(parts)) as progress:
         for name, measure in parts:
             row = measure(seconds=seconds, rounds=repeats, progress=functools.partial(progress.at, name))
             rows.append(row)
-            progress.finish_part(f"{row.name}: {short(row.rate.value)} steps/s, {row.share:.0%} of the peak")
-            if as_json:
-                emit("row", **row.as_json())
+            progress.finish_part(f"{row.name}: {short(row.rate.value)} steps/s")
+    # What else the machine does can only lower a peak.
+    top = max(row.peak for row in rows)
+    rows = [dataclasses.replace(row, peak=top) for row in rows]
     if as_json:
-        emit("end", rows=[row.as_json() for row in rows], machine=vars(machine))
+        _emit_rows([row.as_json() for row in rows], machine)
         return
     _print_table(_train_table(rows, present))
     for peer in present:
         rates = [row.peers[peer.name].rate.value for row in rows if peer.name in row.peers]
         print(f"{peer.title}: {peer.conditions}; {', '.join(map(short, rates))} steps/s.")
     print(f"Peak: {top / 1e9:.0f} GFLOP/s.")
-    _print_machine(machine.cpu, machine.usable_cores, machine.isa, machine.versions)
+    _print_machine(machine)
 
 
 def ladder(
@@ -97,12 +99,10 @@ def ladder(
     machine = look_at_machine([], as_json)
     rungs = climb(env, seconds=seconds, rounds=repeats, progress=_follow(len(RUNGS) * (repeats + 1)))
     if as_json:
-        for rung in rungs:
-            emit("row", **rung.as_json())
-        emit("end", rows=[rung.as_json() for rung in rungs], machine=vars(machine))
+        _emit_rows([rung.as_json() for rung in rungs], machine)
         return
     _print_table(_ladder_table(rungs))
-    _print_machine(machine.cpu, machine.usable_cores, machine.isa, machine.versions)
+    _print_machine(machine)
 
 
 def solve(
@@ -146,13 +146,16 @@ def solve(
         )
         rows += [(solved, found[0].value) for solved in found]
     if as_json:
-        told = [solved.as_json(ours) for solved, ours in rows]
-        for row in told:
-            emit("row", **row)
-        emit("end", rows=told, machine=vars(machine))
+        _emit_rows([solved.as_json(ours) for solved, ours in rows], machine)
         return
     _print_table(_solve_table(rows))
-    _print_machine(machine.cpu, machine.usable_cores, machine.isa, machine.versions)
+    _print_machine(machine)
+
+
+def _emit_rows(rows: list[dict[str, Any]], machine: Machine) -> None:
+    for row in rows:
+        emit("row", **row)
+    emit("end", rows=rows, machine=vars(machine))
 
 
 def _check_env(env: str) -> None:
@@ -186,11 +189,10 @@ def _train_table(rows: Sequence[TrainRow], peers: Sequence[Peer[PpoCase]]) -> Ta
     from hotloop.bench.report import times
     from hotloop.text import short
 
-    table = _table("case", "work", "steps/s", "spread", "of peak", *(peer.title for peer in peers))
+    table = _table("case", "steps/s", "spread", "peak", *(peer.title for peer in peers))
     for row in rows:
         table.add_row(
             row.name,
-            row.work,
             short(row.rate.value),
             _percent(row.rate.spread),
             _percent(row.share),
@@ -237,6 +239,7 @@ def _print_table(table: Table) -> None:
     console.print()
 
 
-def _print_machine(cpu: str, cores: int, isa: str, versions: dict[str, str]) -> None:
-    told = ", ".join(f"{name} {version}" for name, version in versions.items())
-    print(f"{cpu}, {cores} cores, {isa}; {told}.")
+def _print_machine(machine: Machine) -> None:
+    from hotloop.bench.report import on_machine
+
+    print(on_machine(machine))

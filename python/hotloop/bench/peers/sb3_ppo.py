@@ -8,16 +8,14 @@ from typing import Any
 from hotloop.bench.measure import Contender
 from hotloop.bench.peers import Entry, Peer
 from hotloop.bench.peers.gymnasium import IDS, MOST_PYTHON_ENVS
-from hotloop.bench.ppo import PpoCase, usable_cores
+from hotloop.bench.ppo import PpoCase, use_torch_threads
 
 
 def make(case: PpoCase, num_envs: int) -> Any:
     """A model that learns from so many envs."""
-    import torch
     from stable_baselines3 import PPO
     from stable_baselines3.common.env_util import make_vec_env
 
-    torch.set_num_threads(usable_cores())
     sizes = list(case.hidden)
     return PPO(
         "MlpPolicy",
@@ -49,6 +47,7 @@ def _enter(case: PpoCase, stack: ExitStack) -> list[Entry]:
     steps = num_envs * case.horizon
 
     def iterate(_: object) -> None:
+        use_torch_threads(steps // case.minibatches)
         model.learn(steps, reset_num_timesteps=False)
 
     return [Entry(Contender("SB3 PPO", iterate, [None], work_per_pass=steps), num_envs)]
@@ -65,6 +64,7 @@ def solve(seed: int) -> int:
             last = self.model.ep_info_buffer or ()
             return len(last) < 100 or sum(episode["r"] for episode in last) < 475 * 100
 
+    use_torch_threads(256)
     envs = make_vec_env("CartPole-v1", 8, seed=seed)
     model = PPO(
         "MlpPolicy",

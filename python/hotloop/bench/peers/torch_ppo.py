@@ -13,7 +13,7 @@ from typing import Any
 import hotloop
 from hotloop.bench.measure import Contender
 from hotloop.bench.peers import Entry, Peer
-from hotloop.bench.ppo import PpoCase, usable_cores
+from hotloop.bench.ppo import PpoCase, use_torch_threads
 
 
 class TorchPpo:
@@ -22,7 +22,6 @@ class TorchPpo:
     def __init__(self, case: PpoCase, seed: int) -> None:
         import torch
 
-        torch.set_num_threads(usable_cores())
         torch.manual_seed(seed)
         self.case = case
         envs: Any = hotloop.make_vec(case.env, num_envs=case.num_envs, autoreset_mode="same_step")
@@ -85,6 +84,8 @@ class TorchPpo:
 
     def iterate(self, _: object = None) -> None:
         """One iteration."""
+        # Each time anew: another peer in this process may want it otherwise.
+        use_torch_threads(self.case.minibatch_size)
         self.learn(self.collect())
 
 

@@ -1,0 +1,125 @@
+"""The suites `train`, `ladder` and `solve` measure what they say, and peers play the same game."""
+
+from contextlib import ExitStack
+
+import numpy as np
+import pytest
+
+import hotloop
+from hotloop.bench import ladder
+from hotloop.bench.measure import Rate
+from hotloop.bench.peers import Peer, every_trainer
+from hotloop.bench.ppo import SOLVE, PpoCase
+from hotloop.bench.solve import Solved, race
+from hotloop.bench.train import CASES, TrainRow, run, run_update, session_for
+
+SMALL = PpoCase("cartpole", num_envs=8, horizon=16, epochs=2, minibatches=2)
+INSTALLED = [peer for peer in every_trainer() if peer.installed]
+
+
+def test_a_case_says_how_large_its_batches_are() -> None:
+    assert SMALL.steps == 128
+    assert SMALL.minibatch_size == 64
+    assert str(SMALL) == "cartpole 8x16 2x2"
+
+
+def test_the_usual_cases_are_distinct() -> None:
+    assert len({str(case) for case in CASES}) == len(CASES)
+
+
+def test_ours_trains_as_the_case_says() -> None:
+    session = session_for(CASES[-1])
+    config = session.config
+    session.close()
+    assert config.env.name == "pendulum"
+    assert config.ppo.minibatch_size == 1024
+    assert not config.policy.shared
+    assert config.policy.activation == "tanh"
+
+
+def test_a_row_counts_every_multiply_add() -> None:
+    row = run(SMALL, [], seconds=1e-3, rounds=2)
+    weights = 4 * 64 + 64 * 64 + 64 * 3
+    collecting, learning = 2 * weights, 2 * (3 * weights - 4 * 64)
+    assert row.flops == pytest.approx(collecting + 2 * learning)
+    assert row.share == pytest.approx(row.rate.value * row.flops / row.peak)
+    told = row.as_json()
+    assert told["name"] == "cartpole 8x16 2x2"
+    assert told["unit"] == "steps/s"
+    assert told["share_of_peak"] > 0
+    assert told["ratio"] == {}
+
+
+def test_ratios_are_of_the_medians() -> None:
+    row = run(SMALL, [], seconds=1e-3, rounds=1)
+    assert row.ratio("torch") is None
+    rich = TrainRow("a", Rate((4.0,)), run(SMALL, INSTALLED[:1], seconds=1e-3, rounds=1).peers, 1.0, 1.0)
+    (name,) = rich.peers
+    assert rich.ratio(name) == 4.0 / rich.peers[name].rate.value
+
+
+def test_the_update_of_any_shape_is_measured() -> None:
+    row = run_update((5, (16, 8), 3), seconds=1e-3, rounds=2)
+    assert row.name == "update 5-16-8-3"
+    assert len(row.rate.rounds) == 2
+    assert row.flops > 2 * 2 * (5 * 16 + 16 * 8 + 8 * 4)
+
+
+@pytest.mark.parametrize("peer", INSTALLED, ids=lambda peer: peer.name)
+def test_a_peer_trains_on_cartpole_and_declines_what_it_does_not_have(peer: Peer[PpoCase]) -> None:
+    with ExitStack() as stack:
+        (entry,) = peer.enter(SMALL, stack)
+        assert entry.contender.seconds(1) > 0
+        assert entry.contender.work_per_pass == SMALL.steps
+        assert peer.enter(PpoCase("recall", 8, 16, 1, 1), stack) == []
+
+
+def test_the_cartpole_in_jax_moves_as_ours() -> None:
+    pytest.importorskip("jax")
+    from hotloop.bench.peers.jax_ppo import step_envs
+
+    envs = hotloop.make_vec("cartpole", num_envs=64, autoreset_mode="disabled")
+    before, _ = envs.reset(seed=3)
+    actions = np.arange(64) % 2
+    for _ in range(5):
+        after, _, terminated, _, _ = envs.step(actions)
+        moved, failed = step_envs(before, actions)
+        assert np.allclose(moved, after, rtol=1e-5, atol=1e-6)
+        assert np.array_equal(failed, terminated)
+        before = after
+    envs.close()
+
+
+def test_the_ladder_compares_presets_with_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ladder, "ITERATIONS", 2)
+    rungs = ladder.climb("cartpole", seconds=1e-3, rounds=1)
+    assert [rung.preset for rung in rungs] == ["baseline", "fast", "ultra-fast"]
+    assert rungs[0].ratio == 1
+    for rung in rungs:
+        assert rung.ratio == rung.rate.value / rungs[0].rate.value
+        assert rung.as_json()["ratio"] == {"baseline": rung.ratio}
+    assert rungs[0].work == "8 x 128, 4 x 4"
+
+
+def test_seconds_to_solved_are_of_real_processes() -> None:
+    (ours,) = race("cartpole", [], seeds=1, timeout=120)
+    assert ours.who == "hotloop"
+    assert ours.value is not None
+    assert ours.value > 0
+    assert ours.as_json(ours.value)["solved"] == 1
+
+
+def test_a_process_that_takes_too_long_has_not_solved_it() -> None:
+    (ours,) = race("cartpole", [], seeds=1, timeout=1e-3)
+    assert ours.value is None
+    assert ours.as_json(None)["solved"] == 0
+
+
+def test_seeds_that_were_not_solved_are_counted_and_left_out_of_the_median() -> None:
+    theirs = Solved("cartpole", "them", (3.0, None, 1.0, 2.0)).as_json(0.5)
+    assert (theirs["value"], theirs["solved"], theirs["seeds"]) == (2.0, 3, 4)
+    assert theirs["ratio"] == {"hotloop": 4.0}
+
+
+def test_everyone_solves_cartpole_with_the_same_small_batches() -> None:
+    assert (SOLVE.num_envs, SOLVE.horizon, SOLVE.minibatch_size) == (32, 32, 256)

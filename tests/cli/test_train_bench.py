@@ -1,0 +1,46 @@
+"""`hotloop bench train`, `ladder` and `solve` keep the JSON contract of benchmarks and refuse what makes no sense."""
+
+import pytest
+
+from tests.cli.command import complaint, hotloop, hotloop_json
+
+BRIEFLY = ("--seconds", "0.001", "--repeats", "1")
+
+
+def test_train_gives_steps_per_second_and_the_share_of_the_peak() -> None:
+    machine, *rows, end = hotloop_json("bench", "train", "--no-peers", *BRIEFLY)
+    assert machine["event"] == "machine"
+    assert [row.pop("event") for row in rows] == ["row"] * len(rows)
+    assert end["rows"] == rows
+    names = [row["name"] for row in rows]
+    assert "cartpole 1024x64 4x4" in names
+    assert "update 52-128-128-36" in names
+    for row in rows:
+        assert {"name", "value", "unit", "spread", "ratio"} <= row.keys()
+        assert row["share_of_peak"] > 0
+
+
+def test_solve_gives_seconds() -> None:
+    *_, end = hotloop_json("bench", "solve", "cartpole", "--no-peers", "--seeds", "1")
+    (row,) = end["rows"]
+    assert (row["name"], row["unit"], row["solved"]) == ("cartpole hotloop", "s", 1)
+
+
+def test_ladder_in_words() -> None:
+    done = hotloop("bench", "ladder", *BRIEFLY)
+    assert done.returncode == 0
+    assert [line.split()[0] for line in done.stdout.splitlines()[1:4]] == ["baseline", "fast", "ultra-fast"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "what"),
+    [
+        (["train", "--seconds", "0"], "--seconds is 0: expected more than 0"),
+        (["train", "--repeats", "0"], "--repeats is 0: expected 1 or more"),
+        (["ladder", "cartpol"], "did you mean 'cartpole'?"),
+        (["solve", "taxi"], "there is no env 'taxi'"),
+        (["solve", "--seeds", "0"], "--seeds is 0: expected 1 or more"),
+    ],
+)
+def test_bad_input_is_refused_in_one_line(arguments: list[str], what: str) -> None:
+    assert what in complaint("bench", *arguments)
