@@ -2,6 +2,7 @@
 
 import json
 import signal
+import subprocess
 import time
 from pathlib import Path
 
@@ -45,24 +46,29 @@ def test_a_killed_run_ends_with_identical_weights_and_metrics(run: str, kept: di
     draw = np.random.default_rng(list(run.encode()))
     folder = broken / "runs" / run
     kills = 0
-    for _ in range(10):
+    for _ in range(8):
         process = start(run, broken, threads=int(draw.integers(1, 4)))
-        # From the moment on that the run takes its folder, anywhere within what is left and beyond it.
-        while not (folder / "run.json").exists() and process.poll() is None:
-            time.sleep(0.001)
-        time.sleep(float(draw.uniform(0, 0.3 + 0.7 * took)))
-        if process.poll() is None:
-            process.send_signal(signal.SIGKILL)
-            kills += 1
+        wait_until_training(process, folder)
+        time.sleep(float(draw.uniform(0, took / 2)))
+        process.kill()
         process.communicate()
-        if process.returncode == 0:
-            break
-    if process.returncode != 0:
-        finished(start(run, broken))
-    assert kills
+        kills += process.returncode == -signal.SIGKILL
+    assert kills > 1
+    finished(start(run, broken))
     assert checksum(folder) == kept[run]
     assert newest_policy(folder) == newest_policy(whole / "runs" / run)
     assert_same_metrics(folder, whole / "runs" / run)
+
+
+def wait_until_training(process: subprocess.Popen[str], folder: Path) -> None:
+    """Until the process has taken the run's folder and is about to train, or has ended."""
+    while process.poll() is None:
+        try:
+            if json.loads((folder / "run.json").read_text())["process"] == process.pid:
+                return
+        except FileNotFoundError:
+            pass
+        time.sleep(0.001)
 
 
 def assert_same_metrics(one: Path, two: Path) -> None:
@@ -78,8 +84,7 @@ def assert_same_metrics(one: Path, two: Path) -> None:
 def test_a_run_that_was_asked_to_end_goes_on_exactly(kept: dict[str, str], tmp_path: Path) -> None:
     folder = tmp_path / "runs" / "cartpole"
     process = start("cartpole", tmp_path)
-    while not (folder / "metrics.jsonl").exists() and process.poll() is None:
-        time.sleep(0.001)
+    wait_until_training(process, folder)
     process.send_signal(signal.SIGINT)
     finished(process)
     status = json.loads((folder / "run.json").read_text())
