@@ -24,11 +24,17 @@ unexport CONDA_PREFIX PYTHONHOME
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: build ## Build, list the environments and measure one of them (no torch, no peers)
-	$(BIN)/hotloop envs
-	$(BIN)/hotloop bench envs cartpole --quick
+demo: build ## Build, and train an agent until its task is solved, in a second (no torch, no peers)
+	@start=$$(date +%s%N); $(BIN)/hotloop train cartpole && \
+	echo "From starting Python to a solved task and a checkpoint: $$(( ($$(date +%s%N) - start) / 1000000 )) ms."
 	@echo
-	@echo "Next: the code in README.md, '$(BIN)/hotloop --help', or 'make test'."
+	@echo "The policy on 100 episodes that nobody has seen yet (475 is solved):"
+	@$(BIN)/hotloop eval last --episodes 100 --at-least 475
+	@echo
+	@echo "Next: $(BIN)/hotloop train pendulum          another task; '$(BIN)/hotloop envs' lists them all"
+	@echo "      $(BIN)/hotloop verify last             repeat that run and compare every bit"
+	@echo "      $(BIN)/hotloop bench train --quick     how fast this machine trains"
+	@echo "      the code in README.md, docs/training.md, and 'make test'"
 
 build: $(CORE) ## Build the native core (release) and install the package in place
 

@@ -35,6 +35,13 @@ def test_eval_in_words(home: Path) -> None:
     assert "over 20 episodes (95 %: " in done.stdout
 
 
+def test_eval_can_demand_a_return(home: Path) -> None:
+    assert hotloop("eval", "solved", "--at-least", "475").returncode == 0
+    short_of = hotloop("eval", "poor-first", "--at-least", "475")
+    assert short_of.returncode == 1
+    assert "below 475" in short_of.stderr
+
+
 def test_drawn_actions_do_worse_than_the_most_probable(home: Path) -> None:
     (best,) = hotloop_json("eval", "poor-second", "--episodes", "100")
     (drawn,) = hotloop_json("eval", "poor-second", "--episodes", "100", "--stochastic")

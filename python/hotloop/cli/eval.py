@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hotloop.cli.output import UserError, emit
+from hotloop.cli.output import UserError, emit, tell
+
+if TYPE_CHECKING:
+    from hotloop.policies.agent import Agent
+    from hotloop.training.evaluation import Evaluation
 
 
 def evaluate(
     run: Annotated[str, typer.Argument(metavar="RUN", help="A path, a name, the beginning of one, or 'last'.")],
     episodes: Annotated[int, typer.Option(help="How many episodes.")] = 100,
     seed: Annotated[int, typer.Option(help="Which episodes; training and its evaluations use others.")] = 0,
+    at_least: Annotated[
+        float | None, typer.Option(metavar="RETURN", help="End with exit code 1 if the mean is lower.")
+    ] = None,
     stochastic: Annotated[bool, typer.Option("--stochastic", help="Draw actions, as in training.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
 ) -> None:
@@ -32,7 +39,6 @@ def evaluate(
 
     from hotloop.cli import naming
     from hotloop.policies.agent import load
-    from hotloop.text import measured
     from hotloop.training import TrainingError
     from hotloop.training import evaluate as play
     from hotloop.training.recorder import plain
@@ -42,13 +48,36 @@ def evaluate(
         agent = load(path)
     except TrainingError as error:
         raise UserError(str(error)) from None
-    found = play(agent.learner, agent.env, agent.options, episodes=episodes, seed=seed, deterministic=not stochastic)
+    found = play(
+        agent.learner,
+        agent.env,
+        agent.options,
+        episodes=episodes,
+        seed=_fresh(seed),
+        deterministic=not stochastic,
+    )
     if as_json:
         emit("end", run=path.name, path=str(agent.path), env=agent.env, steps=agent.steps, **plain(vars(found)))
-        return
-    print(
+    else:
+        for line in _in_words(agent, found):
+            print(line)
+    if at_least is not None and not found.mean >= at_least:
+        tell(f"The mean is below {at_least:g}.")
+        raise typer.Exit(1)
+
+
+def _fresh(seed: int) -> int:
+    """A seed whose episodes neither training nor its own evaluations have seen, whatever theirs was."""
+    import hashlib
+
+    return int.from_bytes(hashlib.blake2b(f"{seed}/fresh".encode(), digest_size=8).digest(), "little")
+
+
+def _in_words(agent: Agent, found: Evaluation) -> list[str]:
+    from hotloop.text import measured
+
+    return [
         f"{agent.env} at step {agent.steps}: mean return {measured(found.mean)} over {found.episodes} episodes "
-        f"(95 %: {measured(found.low)} to {measured(found.high)})"
-    )
-    for name, value in found.metrics.items():
-        print(f"{name} {measured(value)}")
+        f"(95 %: {measured(found.low)} to {measured(found.high)})",
+        *(f"{name} {measured(value)}" for name, value in found.metrics.items()),
+    ]
