@@ -63,11 +63,11 @@ def choose(
     assert isinstance(space, gymnasium.spaces.Discrete)
     draws = (_bits(step, (rows,), seed) >> np.uint64(33)).astype(np.int64)
     if mask is None:
-        return draws % space.n
+        return np.asarray(draws % space.n)
     # The k-th legal choice, k drawn among as many as there are.
     kth = draws % np.maximum(mask.sum(axis=1), 1)
     ranks = mask.cumsum(axis=1) - 1
-    return np.argmax((ranks == kth[:, None]) & (mask == 1), axis=1)
+    return np.asarray(np.argmax((ranks == kth[:, None]) & (mask == 1), axis=1))
 
 
 def choose_for(envs: ThreadRunner, step: int, info: dict[str, Any], seed: int = 0) -> NDArray[Any]:

@@ -24,9 +24,11 @@ def declared(function: ast.FunctionDef) -> Signature:
 
 
 def actual(function: Any) -> Signature:
-    kinds = {inspect.Parameter.KEYWORD_ONLY: "keyword"}
     return {
-        name: (kinds.get(parameter.kind, "plain"), parameter.default is not inspect.Parameter.empty)
+        name: (
+            "keyword" if parameter.kind is parameter.KEYWORD_ONLY else "plain",
+            parameter.default is not inspect.Parameter.empty,
+        )
         for name, parameter in inspect.signature(function).parameters.items()
         if name != "self"
     }

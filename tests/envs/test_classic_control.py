@@ -32,11 +32,11 @@ class Case:
 
 
 def cartpole_margin(state: Floats) -> Floats:
-    return np.minimum(abs(abs(state[:, 0]) - 2.4), abs(abs(state[:, 2]) - np.radians(12)))
+    return np.asarray(np.minimum(abs(abs(state[:, 0]) - 2.4), abs(abs(state[:, 2]) - np.radians(12))))
 
 
 def car_margin(state: Floats) -> Floats:
-    return np.minimum(abs(state[:, 0] - 0.5), np.where(state[:, 0] >= 0.5, abs(state[:, 1]), 1.0))
+    return np.asarray(np.minimum(abs(state[:, 0] - 0.5), np.where(state[:, 0] >= 0.5, abs(state[:, 1]), 1.0)))
 
 
 def acrobot_margin(state: Floats) -> Floats:
@@ -91,7 +91,8 @@ def random_states(case: Case, rng: np.random.Generator) -> NDArray[np.float32]:
     """Over the whole space, and half of them near where episodes begin and are decided."""
     unit = rng.uniform(size=(TRANSITIONS, len(case.fields)))
     unit[::2] = 0.5 + (unit[::2] - 0.5) * 0.2
-    return (np.array(case.low) + unit * (np.array(case.high) - np.array(case.low))).astype(np.float32)
+    low, high = np.array(case.low), np.array(case.high)
+    return np.asarray(low + unit * (high - low), np.float32)
 
 
 def theirs(case: Case, states: NDArray[np.float32], actions: NDArray[Any]) -> tuple[list[Any], ...]:

@@ -83,7 +83,7 @@ def test_masks_and_infos_are_told() -> None:
 
 
 def test_several_seats_are_sent_to_make_vec() -> None:
-    with pytest.raises(ValueError, match="tag has 4 seats.*use gymnasium.make_vec or hotloop.make_vec"):
+    with pytest.raises(ValueError, match=r"tag has 4 seats.*use gymnasium\.make_vec or hotloop\.make_vec"):
         gymnasium.make("hotloop/Tag-v0")
     with pytest.raises(ValueError, match="tictactoe has 2 seats"):
         gymnasium.make("hotloop/TicTacToe-v0", opponent="self")
