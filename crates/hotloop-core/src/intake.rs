@@ -5,8 +5,9 @@ use std::ops::Range;
 use crate::error::{Result, input, state};
 use crate::group::Autoreset;
 use crate::ledger::Ledger;
-use crate::pool::{Pool, Slot, lock};
+use crate::pool::Pool;
 use crate::simd::{Kernel, Simd};
+use crate::slot::{Slot, lock};
 use crate::space::Action;
 
 /// A number that actions come in.

@@ -19,6 +19,7 @@ pub mod peak;
 pub mod pool;
 pub mod rng;
 pub mod simd;
+mod slot;
 pub mod snapshot;
 pub mod space;
 pub mod team;

@@ -6,7 +6,8 @@ use crate::codec::{Reader, Writer, checksum};
 use crate::error::{Error, Result, input};
 use crate::fields::{Describe, FieldKind, FieldMut, FieldSpec, Fields, Load, Save};
 use crate::options::Options;
-use crate::pool::{Pool, Slot, lock};
+use crate::pool::Pool;
+use crate::slot::{Slot, lock};
 
 const MAGIC: &[u8; 8] = b"hotloop\x01";
 

@@ -6,99 +6,28 @@ use hotloop_core::rng::{Purpose, Stream};
 use hotloop_core::simd::{Kernel, Simd};
 use hotloop_core::space::Action;
 use hotloop_learn::acting::{ActWork, Decided, Draw, Player, Seen};
-use hotloop_learn::agent::{Agent, AgentSetup, IterationReport, IterationSettings, input_for};
+use hotloop_learn::agent::{Agent, AgentSetup, IterationReport};
 use hotloop_learn::features::Features;
 use hotloop_learn::moments::Moments;
-use hotloop_learn::nn::activation::Activation;
 use hotloop_learn::nn::policy::Policy;
-use hotloop_learn::nn::spec::{Head, PolicySpec};
-use hotloop_learn::ppo::config::Settings;
 use hotloop_learn::ppo::loss::Means;
 use numpy::npyffi::NPY_TYPES;
-use numpy::{PyArray1, PyArrayMethods, PyReadonlyArrayDyn, PyUntypedArrayMethods};
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use numpy::{PyArray1, PyArrayMethods, PyReadonlyArrayDyn};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
 use crate::convert::{observation_type, raised};
+use crate::learning::{iteration_settings, policy_spec};
 use crate::memory::view_of;
 use crate::pool::Pool;
 use crate::registry;
+use crate::weights::{named, put_moments, put_named};
 
 /// A policy that learns.
 #[pyclass(module = "hotloop._core")]
 pub struct Learner {
     agent: Agent,
-}
-
-/// The value under a key, or what holds without it; removes the key, so that what is left over is unknown.
-fn take<'py, T>(dict: &Bound<'py, PyDict>, key: &str, default: T) -> PyResult<T>
-where
-    T: for<'a> FromPyObject<'a, 'py>,
-{
-    let Some(value) = dict.get_item(key)? else { return Ok(default) };
-    dict.del_item(key)?;
-    let shown = value.repr()?.to_string();
-    value.extract().map_err(|_| PyTypeError::new_err(format!("{key} is {shown}")))
-}
-
-fn nothing_left(dict: &Bound<'_, PyDict>, what: &str) -> PyResult<()> {
-    match dict.keys().iter().next() {
-        Some(key) => Err(PyValueError::new_err(format!("{what} has no {key}"))),
-        None => Ok(()),
-    }
-}
-
-fn policy_spec(env: &hotloop_core::env::Spec, description: &Bound<'_, PyDict>) -> PyResult<PolicySpec> {
-    let description = description.copy()?;
-    let embedding = take(&description, "embedding", 0)?;
-    let log_std = take(&description, "log_std", 0.0)?;
-    let activation: String = take(&description, "activation", "tanh".to_string())?;
-    let spec = PolicySpec {
-        input: input_for(&env.observation, embedding),
-        hidden: take(&description, "hidden", vec![64, 64])?,
-        activation: Activation::parse(&activation).map_err(PyValueError::new_err)?,
-        shared: take(&description, "shared", true)?,
-        head: match &env.action {
-            Action::Discrete { n } => Head::Categorical { n: *n },
-            Action::MultiDiscrete { n } => Head::MultiCategorical { n: n.clone() },
-            Action::Continuous { low, .. } => Head::Gaussian { dims: low.len(), log_std },
-        },
-    };
-    nothing_left(&description, "a policy")?;
-    Ok(spec)
-}
-
-fn iteration_settings(dict: &Bound<'_, PyDict>) -> PyResult<(IterationSettings, u64)> {
-    let dict = dict.copy()?;
-    let base = Settings::default();
-    let settings = IterationSettings {
-        ppo: Settings {
-            epochs: take(&dict, "epochs", base.epochs)?,
-            minibatch_size: take(&dict, "minibatch_size", base.minibatch_size)?,
-            learning_rate: take(&dict, "learning_rate", base.learning_rate)?,
-            gamma: take(&dict, "gamma", base.gamma)?,
-            gae_lambda: take(&dict, "gae_lambda", base.gae_lambda)?,
-            clip: take(&dict, "clip", base.clip)?,
-            value_clip: take(&dict, "value_clip", base.value_clip)?,
-            value_weight: take(&dict, "value_weight", base.value_weight)?,
-            entropy: take(&dict, "entropy", base.entropy)?,
-            max_gradient_norm: take(&dict, "max_gradient_norm", base.max_gradient_norm)?,
-            normalize_advantages: take(&dict, "normalize_advantages", base.normalize_advantages)?,
-            target_kl: take(&dict, "target_kl", base.target_kl)?,
-            beta1: take(&dict, "beta1", base.beta1)?,
-            beta2: take(&dict, "beta2", base.beta2)?,
-            epsilon: take(&dict, "epsilon", base.epsilon)?,
-        },
-        reward_scale: take(&dict, "reward_scale", 1.0)?,
-        reward_clip: take(&dict, "reward_clip", f32::INFINITY)?,
-    };
-    let iteration = take(&dict, "iteration", 0)?;
-    nothing_left(&dict, "an iteration's settings")?;
-    if settings.ppo.minibatch_size == 0 {
-        return Err(PyValueError::new_err("minibatch_size is 0: expected 1 or more"));
-    }
-    Ok((settings, iteration))
 }
 
 fn report<'py>(py: Python<'py>, means: &Means) -> PyResult<Bound<'py, PyDict>> {
@@ -109,62 +38,6 @@ fn report<'py>(py: Python<'py>, means: &Means) -> PyResult<Bound<'py, PyDict>> {
     dict.set_item("kl", means.kl)?;
     dict.set_item("clip_fraction", means.clip_fraction)?;
     Ok(dict)
-}
-
-/// The named arrays of a policy, taken from a vector laid out like its parameters.
-fn named<'py>(py: Python<'py>, policy: &Policy, numbers: &[f32], prefix: &str) -> PyResult<Bound<'py, PyDict>> {
-    let dict = PyDict::new(py);
-    for array in &policy.arrays {
-        let values = PyArray1::from_iter(py, array.places().map(|place| numbers[place]));
-        dict.set_item(format!("{prefix}{}", array.name), values.reshape(array.shape())?)?;
-    }
-    Ok(dict)
-}
-
-/// Writes named arrays into a vector laid out like a policy's parameters; all or nothing.
-fn put_named(policy: &Policy, numbers: &mut [f32], arrays: &Bound<'_, PyDict>, prefix: &str) -> PyResult<()> {
-    let mut parts = Vec::new();
-    for array in &policy.arrays {
-        let name = format!("{prefix}{}", array.name);
-        let Some(value) = arrays.get_item(&name)? else {
-            return Err(PyValueError::new_err(format!("the array {name:?} is missing")));
-        };
-        let Ok(value) = value.extract::<PyReadonlyArrayDyn<'_, f32>>() else {
-            return Err(PyTypeError::new_err(format!("the array {name:?} is not of float32")));
-        };
-        if value.shape() != array.shape() {
-            let (found, expected) = (value.shape(), array.shape());
-            return Err(PyValueError::new_err(format!(
-                "the array {name:?} has shape {found:?}: expected {expected:?}"
-            )));
-        }
-        parts.push((array, value.as_array().iter().copied().collect::<Vec<f32>>()));
-    }
-    for (array, values) in parts {
-        array.places().zip(values).for_each(|(place, value)| numbers[place] = value);
-    }
-    Ok(())
-}
-
-fn put_moments(moments: &mut Moments, name: &str, state: &Bound<'_, PyDict>) -> PyResult<()> {
-    let Some(count) = state.get_item(format!("{name}.count"))? else { return Ok(()) };
-    let numbers = |key: &str| -> PyResult<Vec<f64>> {
-        let Some(value) = state.get_item(format!("{name}.{key}"))? else {
-            return Err(PyValueError::new_err(format!("the array \"{name}.{key}\" is missing")));
-        };
-        let values: Vec<f64> = value.extract()?;
-        if values.len() != moments.mean.len() {
-            let (found, expected) = (values.len(), moments.mean.len());
-            return Err(PyValueError::new_err(format!("\"{name}.{key}\" has {found} numbers: expected {expected}")));
-        }
-        Ok(values)
-    };
-    let (mean, squares) = (numbers("mean")?, numbers("m2")?);
-    let count: Vec<f64> = count.extract()?;
-    moments.count = count.first().copied().unwrap_or_default();
-    moments.mean = mean;
-    moments.squares = squares;
-    Ok(())
 }
 
 struct Act<'a> {

@@ -7,6 +7,7 @@ mod actions;
 mod convert;
 mod frame;
 mod learner;
+mod learning;
 mod memory;
 mod out;
 mod pool;
@@ -14,6 +15,7 @@ mod registry;
 mod reports;
 mod speed;
 mod state;
+mod weights;
 
 use pyo3::prelude::*;
 

@@ -111,12 +111,12 @@ fn scalar_with_fma<K: Kernel>(kernel: K) -> K::Output {
 #[target_feature(enable = "avx2,fma")]
 #[inline(never)]
 pub(super) fn avx2<K: Kernel>(kernel: K) -> K::Output {
-    kernel.run(super::x86::Avx2(()))
+    kernel.run(super::avx2::Avx2(()))
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx2,fma")]
 #[inline(never)]
 pub(super) fn avx512<K: Kernel>(kernel: K) -> K::Output {
-    kernel.run(super::x86::Avx512(()))
+    kernel.run(super::avx512::Avx512(()))
 }

@@ -4,6 +4,10 @@
 //! and picks at run time. Only operations with one IEEE result are offered: no reciprocal estimates, no horizontal sums
 //! whose order would depend on the width.
 
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
 mod isa;
 mod scalar;
 #[cfg(target_arch = "x86_64")]

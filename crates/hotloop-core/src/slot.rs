@@ -1,0 +1,113 @@
+//! A group with all that it needs to be stepped, and the job it is to do next.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::env::{Actions, Spec};
+use crate::group::{Finals, Frames, Group, Keep, Rules};
+use crate::ledger::Ledger;
+
+/// Where results go: the first row of each array; null for what nobody wants. All arrays have a row per pool row.
+#[derive(Clone, Copy, Debug)]
+pub struct FramePointers {
+    /// Observations.
+    pub obs: *mut u8,
+    /// Rewards.
+    pub reward: *mut f32,
+    /// Ended by the rules of the task.
+    pub terminated: *mut bool,
+    /// Ended by the time limit or by a fault.
+    pub truncated: *mut bool,
+    /// Ended by a fault.
+    pub cut: *mut bool,
+    /// Whether the row decides next.
+    pub valid: *mut bool,
+    /// What the row may decide next.
+    pub mask: *mut bool,
+    /// Which policy plays the row.
+    pub policy: *mut i32,
+    /// Info arrays.
+    pub infos: *mut f32,
+}
+
+// SAFETY: the pointers are used by one group at a time, each for its own rows.
+unsafe impl Send for FramePointers {}
+
+/// What a group is to do next.
+#[derive(Clone, Copy)]
+pub(crate) struct Job {
+    pub(crate) frames: FramePointers,
+    pub(crate) step: bool,
+    pub(crate) slot: u32,
+    pub(crate) keep: Keep,
+}
+
+pub(crate) struct Slot {
+    pub(crate) group: Box<dyn Group>,
+    pub(crate) ledger: Ledger,
+    pub(crate) ints: Vec<i32>,
+    pub(crate) floats: Vec<f32>,
+    pub(crate) rules: Arc<Rules>,
+    pub(crate) finals: Finals,
+    pub(crate) job: Option<Job>,
+    pub(crate) failure: Option<String>,
+}
+
+pub(crate) fn lock(slot: &Mutex<Slot>) -> MutexGuard<'_, Slot> {
+    slot.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Does a slot's job; a panic in an env becomes a message.
+pub(crate) fn perform(spec: &Spec, slot: &mut Slot) {
+    let Some(job) = slot.job.take() else { return };
+    let outcome = catch_unwind(AssertUnwindSafe(|| {
+        let Slot { group, ledger, ints, floats, rules, finals, .. } = slot;
+        // SAFETY: whoever made the job promised room for every row of the pool, and these rows are this group's alone.
+        let mut frames = unsafe { frames(spec, ledger, rules, &job, finals) };
+        if job.step {
+            ledger.tick += 1;
+            let actions = Actions { ints, floats, width: spec.action.width() };
+            group.step(ledger, rules, &actions, &mut frames);
+        } else {
+            group.observe(ledger, rules, &mut frames);
+        }
+    }));
+    slot.failure = outcome.err().map(|panic| words(&*panic));
+}
+
+fn words(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(ToString::to_string);
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "unknown".into())
+}
+
+unsafe fn frames<'a>(spec: &Spec, ledger: &Ledger, rules: &Rules, job: &Job, finals: &'a mut Finals) -> Frames<'a> {
+    unsafe fn part<'a, T>(base: *mut T, first: usize, count: usize, width: usize) -> &'a mut [T] {
+        if base.is_null() || width == 0 {
+            return &mut [];
+        }
+        // SAFETY: the caller's promise.
+        unsafe { std::slice::from_raw_parts_mut(base.add(first * width), count * width) }
+    }
+    let (first, count) = (ledger.first_env * spec.seats, ledger.envs * spec.seats);
+    let mask_len = if spec.masked { spec.action.mask_len() } else { 0 };
+    let info_len = rules.infos.iter().map(|(_, len)| len).sum();
+    let to = &job.frames;
+    // SAFETY: the caller's promise.
+    unsafe {
+        Frames {
+            obs: part(to.obs, first, count, spec.observation.row_bytes()),
+            reward: part(to.reward, first, count, 1),
+            terminated: part(to.terminated, first, count, 1),
+            truncated: part(to.truncated, first, count, 1),
+            cut: part(to.cut, first, count, 1),
+            valid: part(to.valid, first, count, 1),
+            mask: part(to.mask, first, count, mask_len),
+            policy: part(to.policy, first, count, 1),
+            infos: part(to.infos, first, count, info_len),
+            finals,
+            keep: job.keep,
+            slot: job.slot,
+        }
+    }
+}

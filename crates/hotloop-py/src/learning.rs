@@ -1,0 +1,82 @@
+//! What a learner is told: the description of its policy, and the settings of an iteration.
+
+use hotloop_core::space::Action;
+use hotloop_learn::agent::{IterationSettings, input_for};
+use hotloop_learn::nn::activation::Activation;
+use hotloop_learn::nn::spec::{Head, PolicySpec};
+use hotloop_learn::ppo::config::Settings;
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+/// The value under a key, or what holds without it; removes the key, so that what is left over is unknown.
+fn take<'py, T>(dict: &Bound<'py, PyDict>, key: &str, default: T) -> PyResult<T>
+where
+    T: for<'a> FromPyObject<'a, 'py>,
+{
+    let Some(value) = dict.get_item(key)? else { return Ok(default) };
+    dict.del_item(key)?;
+    let shown = value.repr()?.to_string();
+    value.extract().map_err(|_| PyTypeError::new_err(format!("{key} is {shown}")))
+}
+
+fn nothing_left(dict: &Bound<'_, PyDict>, what: &str) -> PyResult<()> {
+    match dict.keys().iter().next() {
+        Some(key) => Err(PyValueError::new_err(format!("{what} has no {key}"))),
+        None => Ok(()),
+    }
+}
+
+/// A policy for this env, as described.
+pub fn policy_spec(env: &hotloop_core::env::Spec, description: &Bound<'_, PyDict>) -> PyResult<PolicySpec> {
+    let description = description.copy()?;
+    let embedding = take(&description, "embedding", 0)?;
+    let log_std = take(&description, "log_std", 0.0)?;
+    let activation: String = take(&description, "activation", "tanh".to_string())?;
+    let spec = PolicySpec {
+        input: input_for(&env.observation, embedding),
+        hidden: take(&description, "hidden", vec![64, 64])?,
+        activation: Activation::parse(&activation).map_err(PyValueError::new_err)?,
+        shared: take(&description, "shared", true)?,
+        head: match &env.action {
+            Action::Discrete { n } => Head::Categorical { n: *n },
+            Action::MultiDiscrete { n } => Head::MultiCategorical { n: n.clone() },
+            Action::Continuous { low, .. } => Head::Gaussian { dims: low.len(), log_std },
+        },
+    };
+    nothing_left(&description, "a policy")?;
+    Ok(spec)
+}
+
+/// The settings, and the index of the first iteration they are for.
+pub fn iteration_settings(dict: &Bound<'_, PyDict>) -> PyResult<(IterationSettings, u64)> {
+    let dict = dict.copy()?;
+    let base = Settings::default();
+    let settings = IterationSettings {
+        ppo: Settings {
+            epochs: take(&dict, "epochs", base.epochs)?,
+            minibatch_size: take(&dict, "minibatch_size", base.minibatch_size)?,
+            learning_rate: take(&dict, "learning_rate", base.learning_rate)?,
+            gamma: take(&dict, "gamma", base.gamma)?,
+            gae_lambda: take(&dict, "gae_lambda", base.gae_lambda)?,
+            clip: take(&dict, "clip", base.clip)?,
+            value_clip: take(&dict, "value_clip", base.value_clip)?,
+            value_weight: take(&dict, "value_weight", base.value_weight)?,
+            entropy: take(&dict, "entropy", base.entropy)?,
+            max_gradient_norm: take(&dict, "max_gradient_norm", base.max_gradient_norm)?,
+            normalize_advantages: take(&dict, "normalize_advantages", base.normalize_advantages)?,
+            target_kl: take(&dict, "target_kl", base.target_kl)?,
+            beta1: take(&dict, "beta1", base.beta1)?,
+            beta2: take(&dict, "beta2", base.beta2)?,
+            epsilon: take(&dict, "epsilon", base.epsilon)?,
+        },
+        reward_scale: take(&dict, "reward_scale", 1.0)?,
+        reward_clip: take(&dict, "reward_clip", f32::INFINITY)?,
+    };
+    let iteration = take(&dict, "iteration", 0)?;
+    nothing_left(&dict, "an iteration's settings")?;
+    if settings.ppo.minibatch_size == 0 {
+        return Err(PyValueError::new_err("minibatch_size is 0: expected 1 or more"));
+    }
+    Ok((settings, iteration))
+}
