@@ -1,0 +1,42 @@
+"""The configs in the package fit their envs, say how they were measured, and go with every preset."""
+
+import pytest
+
+import hotloop
+from hotloop.config import load_config, packaged_names, presets
+from hotloop.config.loading import PACKAGED
+
+NAMES = [env.name for env in hotloop.list_envs()]
+
+
+def test_every_env_has_a_config_and_every_config_an_env() -> None:
+    assert packaged_names() == sorted(NAMES)
+
+
+@pytest.mark.parametrize("env", NAMES)
+def test_a_config_says_by_which_command_it_was_measured(env: str) -> None:
+    comment = []
+    for line in (PACKAGED / f"{env}.yaml").read_text().splitlines():
+        if not line.startswith("#"):
+            break
+        comment.append(line)
+    assert f"hotloop train {env} --seed 0" in comment[-1]
+
+
+@pytest.mark.parametrize("env", NAMES)
+def test_a_config_ends_by_itself(env: str) -> None:
+    assert load_config(env).train.steps is not None
+
+
+@pytest.mark.parametrize("preset", presets())
+@pytest.mark.parametrize("env", NAMES)
+def test_a_preset_goes_with_every_env(env: str, preset: str) -> None:
+    assert load_config(env, preset=preset).env.name == env
+
+
+def test_presets_grow_from_lock_step_to_very_many_envs() -> None:
+    configs = [load_config("cartpole", preset=preset) for preset in ("baseline", "fast", "ultra-fast")]
+    counts = [config.runner.num_envs for config in configs]
+    assert counts == sorted(counts)
+    assert configs[0].runner.num_threads == 1
+    assert configs[-1].ppo.epochs == 1
