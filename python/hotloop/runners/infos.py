@@ -52,8 +52,7 @@ class InfoMaker:
         ended = np.zeros(count, np.bool_)
         ended[places] = True
         final_obs = np.full(count, None, object)
-        for place, seen in zip(places.tolist(), obs, strict=True):
-            final_obs[place] = seen
+        final_obs[places] = np.fromiter(obs, object, len(obs))
         told: dict[str, NDArray[Any]] = {"action_mask": masks} if masks.size else {}
         told.update(self.split(packed))
         final_info: dict[str, Any] = {}
