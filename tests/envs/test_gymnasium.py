@@ -82,6 +82,19 @@ def test_masks_and_infos_are_told() -> None:
     assert info["prob"] == 1.0
 
 
+@pytest.mark.parametrize("name", ["taxi", "tictactoe"])
+def test_random_actions_of_masked_envs_are_legal(name: str) -> None:
+    env = NativeEnv(name)
+    _, info = env.reset(seed=0)
+    for _ in range(300):
+        action = env.action_space.sample()
+        assert info["action_mask"][action] == 1
+        _, _, terminated, truncated, info = env.step(action)
+        if terminated or truncated:
+            _, info = env.reset()
+    assert all(action in env.action_space for action in range(6))
+
+
 def test_several_seats_are_sent_to_make_vec() -> None:
     with pytest.raises(ValueError, match=r"tag has 4 seats.*use gymnasium\.make_vec or hotloop\.make_vec"):
         gymnasium.make("hotloop/Tag-v0")

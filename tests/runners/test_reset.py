@@ -162,6 +162,8 @@ def test_options_hold_from_the_reset_on_and_are_not_eaten() -> None:
     envs.reset(options=given)
     assert given.keys() == {"reset_mask", "max_steps"}
     assert envs.step([0, 0, 0])[3].tolist() == [False, True, False]
+    envs.reset()
+    assert envs.step([0, 0, 0])[3].tolist() == [False, True, False]
     envs.reset(options={"max_steps": 1})
     assert envs.step([0, 0, 0])[3].all()
 

@@ -14,6 +14,10 @@ HORIZON = 25
 ENVS = 7
 
 
+def rows_of(envs: ThreadRunner, group: int) -> range:
+    return range(envs.num_envs)[envs.group_rows(group)]
+
+
 def fill(envs: ThreadRunner, rollout: Rollout) -> list[np.ndarray[Any, Any]]:
     """Plays a whole rollout, each group at its own pace; gives the actions by time."""
     space = envs.single_action_space
@@ -35,15 +39,14 @@ def fill(envs: ThreadRunner, rollout: Rollout) -> list[np.ndarray[Any, Any]]:
     left = envs.num_groups * rollout.horizon
     while left:
         batch = envs.recv()
+        left -= len(batch.groups)
+        now = np.repeat([times[group] for group in batch.groups], [len(rows_of(envs, group)) for group in batch.groups])
+        assert np.array_equal(batch.obs, rollout.obs[now, batch.rows])
+        assert np.array_equal(batch.reward, rollout.reward[now - 1, batch.rows])
+        if len(batch.groups) == 1:
+            assert np.shares_memory(batch.obs, rollout.obs)
         for group in batch.groups:
-            left -= 1
-            time = times[group]
-            if len(batch.groups) == 1:
-                rows = envs.group_rows(group)
-                assert np.shares_memory(batch.obs, rollout.obs)
-                assert np.array_equal(batch.obs, rollout.obs[time, rows])
-                assert np.array_equal(batch.reward, rollout.reward[time - 1, rows])
-            if time < rollout.horizon:
+            if times[group] < rollout.horizon:
                 send(group)
     return actions
 
@@ -85,6 +88,20 @@ def test_holds_what_steps_would_give(variant: Variant, mode: str) -> None:
         assert final.time.tolist() == [entry[0] for entry in finals]
         assert final.row.tolist() == [entry[1] for entry in finals]
         assert all(np.array_equal(a, entry[2]) for a, entry in zip(final.obs, finals, strict=True))
+
+
+def test_neighbours_at_different_times_are_gathered() -> None:
+    envs = hotloop.make_vec("cartpole", 4, num_groups=2, groups_per_batch=2, num_threads=1)
+    envs.reset(seed=0)
+    rollout = envs.rollout(3)
+    rollout.begin()
+    rollout.send([0, 1], 0, 0)
+    assert envs.recv().groups == (0,)
+    rollout.send([0, 1], 0, 1)
+    rollout.send([0, 1], 1, 0)
+    batch = envs.recv()
+    assert batch.groups == (0, 1)
+    assert np.array_equal(batch.obs, np.concatenate([rollout.obs[2, :2], rollout.obs[1, 2:]]))
 
 
 def test_rows_that_wait_for_a_reset_do_not_decide() -> None:
