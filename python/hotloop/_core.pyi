@@ -122,6 +122,7 @@ class Pool:
         autoreset: Literal["next_step", "same_step", "disabled"] = "next_step",
         pin_threads: bool = False,
         infos: Sequence[str] = ...,
+        action_repeat: int = 1,
     ) -> Pool: ...
     @property
     def num_threads(self) -> int: ...

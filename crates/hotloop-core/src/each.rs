@@ -16,7 +16,11 @@ pub struct Each<E> {
     row_bytes: usize,
     mask_len: usize,
     real: bool,
+    /// Of the whole step.
     terms: Vec<f32>,
+    /// Of one tick of it.
+    tick_terms: Vec<f32>,
+    tick_terminated: Vec<bool>,
     metrics: Vec<f32>,
 }
 
@@ -29,6 +33,8 @@ impl<E: Env> Each<E> {
             mask_len: if spec.masked { spec.action.mask_len() } else { 0 },
             real: matches!(spec.observation, Observation::Box { .. }),
             terms: vec![0.0; spec.seats * spec.terms.len()],
+            tick_terms: vec![0.0; spec.seats * spec.terms.len()],
+            tick_terminated: vec![false; spec.seats],
             metrics: vec![0.0; spec.seats * spec.metrics.len()],
         }
     }
@@ -100,11 +106,13 @@ impl<E: Env> Each<E> {
         for row in rows.clone() {
             ledger.decisions[row] += u32::from(ledger.valid[row]);
         }
-        ledger.elapsed[env] += 1;
-        let rng = ledger.rng(env, ledger.elapsed[env]);
-        let terminated = &mut frames.terminated[rows.clone()];
-        let mut outcome = Outcome { terms: &mut self.terms, terminated, metrics: &mut self.metrics };
-        let mut over = self.envs[env].step(&mine, &rng, &mut outcome) == Status::Over;
+        let mut over = false;
+        for _ in 0..rules.action_repeat {
+            over = self.tick(ledger, env, &mine, &mut frames.terminated[rows.clone()]);
+            if over || ledger.elapsed[env] >= ledger.max_steps[env] {
+                break;
+            }
+        }
         self.look(ledger, env, frames.obs);
 
         let fault = !self.finite(ledger, env, frames.obs);
@@ -136,6 +144,20 @@ impl<E: Env> Each<E> {
         if over {
             self.finish(ledger, rules, env, fault, frames);
         }
+    }
+
+    /// Plays the actions once; whether the episode is over.
+    fn tick(&mut self, ledger: &mut Ledger, env: usize, actions: &Actions<'_>, terminated: &mut [bool]) -> bool {
+        ledger.elapsed[env] += 1;
+        let rng = ledger.rng(env, ledger.elapsed[env]);
+        self.tick_terms.fill(0.0);
+        self.tick_terminated.fill(false);
+        let mut outcome =
+            Outcome { terms: &mut self.tick_terms, terminated: &mut self.tick_terminated, metrics: &mut self.metrics };
+        let status = self.envs[env].step(actions, &rng, &mut outcome);
+        self.terms.iter_mut().zip(&self.tick_terms).for_each(|(sum, term)| *sum += term);
+        terminated.iter_mut().zip(&self.tick_terminated).for_each(|(ended, now)| *ended |= now);
+        status == Status::Over
     }
 
     fn finish(&mut self, ledger: &mut Ledger, rules: &Rules, env: usize, fault: bool, frames: &mut Frames<'_>) {

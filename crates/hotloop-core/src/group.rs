@@ -29,6 +29,8 @@ pub struct Rules {
     pub isa: Isa,
     /// Which of the env's info arrays are wanted, and how many numbers each has per row.
     pub infos: Vec<(usize, usize)>,
+    /// Ticks that a step spans: the action is repeated, rewards add up, and the end of an episode ends the step.
+    pub action_repeat: u32,
 }
 
 /// Which final observations a step keeps under [`Autoreset::SameStep`].

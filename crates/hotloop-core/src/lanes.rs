@@ -133,7 +133,7 @@ where
     /// Counts the episodes that ended in the lanes of `ended`.
     #[cold]
     #[inline(never)]
-    fn log(ledger: &mut Ledger, at: usize, ended: u32, terminated: u32, faulty: u32) {
+    fn log(ledger: &mut Ledger, at: usize, ended: u32, terminated: u32, faulty: u32, repeat: u32) {
         let mut left = ended;
         while left != 0 {
             let lane = left.trailing_zeros() as usize;
@@ -149,7 +149,7 @@ where
                 Success::TimeLimit => Some(terminated >> lane & 1 == 0),
             };
             let metrics = success.map(|yes| f32::from(u8::from(yes)));
-            ledger.log(env, 0, ledger.elapsed[env], metrics.as_slice());
+            ledger.log(env, 0, ledger.elapsed[env].div_ceil(repeat), metrics.as_slice());
         }
     }
 
@@ -187,25 +187,44 @@ where
         };
         let params = self.load_params(simd, at);
         let state = self.load_state(simd, at);
-        let next = E::step(simd, &params, state, action);
-        let elapsed = elapsed + simd.u(1);
-
-        // x * 0 is 0 for every finite number, and NaN for the rest.
-        let mut sum = next.reward * zero;
-        for x in next.state {
-            sum = x.fma(zero, sum);
-        }
-        let sound = sum.eq(zero);
         let stepped = live & !waiting;
-        let terminated = next.terminated & sound & stepped;
-        let truncated = (!elapsed.lt_i32(limit) | !sound) & stepped;
+        let mut state = state;
+        let mut term = zero;
+        let mut terminated = simd.m(false);
+        let mut truncated = simd.m(false);
+        let mut sound = simd.m(true);
+        let mut elapsed = elapsed;
+        for tick in 0..rules.action_repeat {
+            let next = E::step(simd, &params, state, action);
+            // x * 0 is 0 for every finite number, and NaN for the rest.
+            let mut sum = next.reward * zero;
+            for x in next.state {
+                sum = x.fma(zero, sum);
+            }
+            let going = stepped & !(terminated | truncated);
+            let fine = sum.eq(zero);
+            if tick == 0 {
+                state = next.state;
+                elapsed = elapsed + simd.u(1);
+            } else {
+                for (x, next) in state.iter_mut().zip(next.state) {
+                    *x = next.select(going, *x);
+                }
+                elapsed = elapsed + simd.u(1).select(going, simd.u(0));
+            }
+            sound = sound & (fine | !going);
+            term = term + next.reward.select(fine & going, zero);
+            terminated = terminated | (next.terminated & fine & going);
+            truncated = truncated | ((!elapsed.lt_i32(limit) | !fine) & going);
+            if rules.action_repeat > 1 && !(stepped & !(terminated | truncated)).any() {
+                break;
+            }
+        }
+        let term = term.select(sound, zero);
         let ended = terminated | truncated;
-        let term = next.reward.select(sound & stepped, zero);
         let reward = simd.f(rules.weights[0]) * term;
         let total = old_return + reward;
         let term_sum = old_sum + term;
-
-        let mut state = next.state;
         let mut shown = E::observe(simd, &state);
         // SAFETY: as above.
         unsafe {
@@ -215,7 +234,7 @@ where
         }
         if ended.any() {
             let faulty = (!sound & stepped).bits();
-            Self::log(ledger, at, ended.bits(), terminated.bits(), faulty);
+            Self::log(ledger, at, ended.bits(), terminated.bits(), faulty, rules.action_repeat);
             if faulty != 0 {
                 for x in &mut shown {
                     *x = x.select(sound, zero);

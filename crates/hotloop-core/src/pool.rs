@@ -42,6 +42,8 @@ pub struct Setup {
     pub pin_threads: bool,
     /// Which info arrays are wanted.
     pub infos: Vec<String>,
+    /// Ticks that a step spans.
+    pub action_repeat: u32,
 }
 
 /// Many envs of one kind.
@@ -80,11 +82,23 @@ impl Pool {
         }
         let threads = setup.num_threads.unwrap_or(most_threads.min(groups));
         let infos = setup.infos.iter().map(|name| find_info(&env, &spec, name)).collect::<Result<_>>()?;
+        let action_repeat = setup.action_repeat;
+        if action_repeat == 0 || action_repeat > 1000 {
+            return input(format!("action_repeat is {action_repeat}: expected 1 to 1000"));
+        }
+        if action_repeat > 1 && spec.masked && spec.masks_bind {
+            return input(format!(
+                "action_repeat is {action_repeat}, but {} forbids some actions at times, and a repeated one might be among \
+                 them: expected 1",
+                env.name
+            ));
+        }
         let rules = Arc::new(Rules {
             autoreset: setup.autoreset,
             weights: vec![1.0; spec.terms.len()],
             isa: Isa::from_env().map_err(Error::Input)?,
             infos,
+            action_repeat,
         });
         let starts: Vec<usize> = (0..=groups).map(|group| group * envs / groups).collect();
         let slots: Arc<[Mutex<Slot>]> = starts

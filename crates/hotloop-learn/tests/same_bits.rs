@@ -55,6 +55,7 @@ fn train(case: &Case, isa: Isa, threads: usize) -> Vec<u32> {
         first_env: 0,
         autoreset: Autoreset::SameStep,
         pin_threads: false,
+        action_repeat: 1,
         infos: vec![],
     };
     let mut pool = Pool::new(Arc::new(env), &setup).unwrap();

@@ -153,7 +153,7 @@ unsafe impl Sync for Target {}
 impl Pool {
     #[new]
     #[pyo3(signature = (name, num_envs, *, num_threads=None, num_groups=None, options=None, first_env=0,
-                        autoreset="next_step", pin_threads=false, infos=vec![]))]
+                        autoreset="next_step", pin_threads=false, infos=vec![], action_repeat=1))]
     #[allow(clippy::too_many_arguments)] // Python's keyword arguments
     fn new(
         py: Python<'_>,
@@ -166,6 +166,7 @@ impl Pool {
         autoreset: &str,
         pin_threads: bool,
         infos: Vec<String>,
+        action_repeat: i64,
     ) -> PyResult<Self> {
         let setup = Setup {
             num_envs: count("num_envs", num_envs, 1)?,
@@ -185,6 +186,7 @@ impl Pool {
             },
             pin_threads,
             infos,
+            action_repeat: count("action_repeat", action_repeat, 1)? as u32,
         };
         let env = crate::registry::find(name)?;
         let pool = py.detach(|| CorePool::new(env, &setup)).map_err(raised)?;

@@ -55,6 +55,7 @@ def evaluate(
         episodes=episodes,
         seed=_fresh(seed),
         deterministic=not stochastic,
+        action_repeat=agent.action_repeat,
     )
     if as_json:
         emit("end", run=path.name, path=str(agent.path), env=agent.env, steps=agent.steps, **plain(vars(found)))

@@ -38,6 +38,12 @@ class RunnerConfig(Part):
         le=1024,
         description="Threads that collect and learn; left out: one per core. Results never depend on it.",
     )
+    action_repeat: int = Field(
+        default=1,
+        ge=1,
+        le=1000,
+        description="Ticks that a step spans, repeating the action and adding up rewards; for envs that forbid none.",
+    )
 
 
 class PolicyConfig(Part):

@@ -38,6 +38,7 @@ class Agent:
         self.path = checkpoint.path
         self.env: str = manifest["env"]
         self.options: dict[str, Any] = manifest["options"]
+        self.action_repeat: int = manifest["action_repeat"]
         self.steps: int = manifest["steps"]
         described = _core.describe(self.env, self.options)
         self._observation = described["observation"]

@@ -22,6 +22,7 @@ def make_vec(
     infos: Sequence[str] = (),
     first_env: int = 0,
     pin_threads: bool = False,
+    action_repeat: int = 1,
 ) -> ThreadRunner:
     """Many envs as one `gymnasium.vector.VectorEnv`.
 
@@ -41,6 +42,8 @@ def make_vec(
         first_env: The index of the first env among all envs of a run; envs draw their randomness by index, so runners
             on several machines can share one seed.
         pin_threads: Whether to tie each thread to a core.
+        action_repeat: Ticks that a step spans: the action is repeated, rewards add up, and the end of an episode ends
+            the step. `max_steps` counts ticks. For envs that forbid no actions.
 
     >>> envs = make_vec("cartpole", num_envs=3)
     >>> obs, info = envs.reset(seed=0)
@@ -60,6 +63,7 @@ def make_vec(
         infos=infos,
         first_env=first_env,
         pin_threads=pin_threads,
+        action_repeat=action_repeat,
     )
 
 

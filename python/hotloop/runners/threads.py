@@ -52,6 +52,7 @@ class ThreadRunner(VectorEnv[Any, Any, Any]):
         infos: Sequence[str] = (),
         first_env: int = 0,
         pin_threads: bool = False,
+        action_repeat: int = 1,
     ) -> None:
         mode = arguments.autoreset(autoreset_mode)
         wanted = arguments.names("infos", infos)
@@ -65,6 +66,7 @@ class ThreadRunner(VectorEnv[Any, Any, Any]):
             autoreset=arguments.AUTORESET[mode],
             pin_threads=pin_threads,
             infos=wanted,
+            action_repeat=action_repeat,
         )
         self._step = self._pool.step
         described = self._pool.describe()
@@ -76,6 +78,7 @@ class ThreadRunner(VectorEnv[Any, Any, Any]):
         self.num_groups = self._pool.num_groups
         self.groups_per_batch = arguments.within("groups_per_batch", groups_per_batch, 1, self.num_groups)
         self.first_env = first_env
+        self.action_repeat = action_repeat
         self.options = self._pool.options()
         self.metadata = {"autoreset_mode": mode, "render_modes": []}
         self.single_observation_space = observation_space(described["observation"])

@@ -60,6 +60,7 @@ def evaluate(
     seed: int,
     deterministic: bool = True,
     num_threads: int | None = None,
+    action_repeat: int = 1,
 ) -> Evaluation:
     """Plays episodes of fresh envs, one per env (and agent), and counts them."""
     parts = []
@@ -71,7 +72,13 @@ def evaluate(
     while first_env < envs:
         count = min(_AT_ONCE, envs - first_env)
         pool = _core.Pool(
-            env, count, num_threads=num_threads, options=options, first_env=first_env, autoreset="same_step"
+            env,
+            count,
+            num_threads=num_threads,
+            options=options,
+            first_env=first_env,
+            autoreset="same_step",
+            action_repeat=action_repeat,
         )
         described = pool.describe()
         metrics, terms = described["metrics"], len(described["terms"])

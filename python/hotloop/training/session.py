@@ -59,6 +59,7 @@ class Session:
             num_groups=min(config.runner.num_envs, -(-rows // _GROUP_ROWS)),
             options=options,
             autoreset="same_step",
+            action_repeat=config.runner.action_repeat,
         )
         self.pool.seed(config.train.seed, attempt)
         self.pool.reset()
@@ -117,6 +118,7 @@ class Session:
             episodes=train.evaluate_episodes,
             seed=evaluation_seed(train.seed),
             num_threads=1,
+            action_repeat=self.config.runner.action_repeat,
         )
         self.counters.evaluation = found
         self.counters.evaluated_at = self.counters.iterations
@@ -132,6 +134,7 @@ class Session:
             "options": self.config.env.options,
             "policy": native_description(self.config.policy),
             "normalize_observations": self.config.ppo.normalize_observations,
+            "action_repeat": self.config.runner.action_repeat,
             "observation": self.described["observation"],
             "action": self.described["action"],
             "steps": self.counters.steps,

@@ -64,6 +64,7 @@ impl Play {
             first_env: 0,
             autoreset,
             pin_threads: false,
+            action_repeat: 1,
             infos: spec.infos.iter().map(|(name, _)| (*name).to_string()).collect(),
         };
         let pool = Pool::new(Arc::new(env), &setup).expect("a pool");

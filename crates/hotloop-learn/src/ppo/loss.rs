@@ -203,7 +203,8 @@ pub fn loss<S: Simd>(
             let (old, limit) = (at(&batch.value), simd.f(limit));
             let near = old + (value - old).max(-limit).min(limit);
             let near_loss = simd.f(0.5) * (near - target) * (near - target);
-            let held = value_loss.lt(near_loss);
+            // Inside the limit both are the same value, though rounding may tell them apart.
+            let held = limit.lt((value - old).abs()) & value_loss.lt(near_loss);
             value_loss = near_loss.select(held, value_loss);
             per_value = zero.select(held, per_value);
         }
