@@ -10,7 +10,7 @@ from hotloop.bench import ladder
 from hotloop.bench.measure import Rate
 from hotloop.bench.peers import Peer, every_trainer
 from hotloop.bench.ppo import SOLVE, PpoCase
-from hotloop.bench.solve import Solved, race
+from hotloop.bench.solve import Solved, _is_solved, race
 from hotloop.bench.train import CASES, TrainRow, run, run_update, session_for
 
 SMALL = PpoCase("cartpole", num_envs=8, horizon=16, epochs=2, minibatches=2)
@@ -113,6 +113,26 @@ def test_a_process_that_takes_too_long_has_not_solved_it() -> None:
     (ours,) = race("cartpole", [], seeds=1, timeout=1e-3)
     assert ours.value is None
     assert ours.as_json(None)["solved"] == 0
+
+
+@pytest.mark.parametrize(
+    ("printed", "solved"),
+    [
+        ('{"event": "start"}\n{"event": "end", "solved": true}\n', True),
+        ('{"event": "end", "solved": false}\n', False),
+        ("131072\n", True),
+        ("null\n", False),
+    ],
+)
+def test_only_who_says_so_has_solved_it(printed: str, solved: bool) -> None:
+    assert _is_solved(printed) == solved
+
+
+def test_sb3_that_ran_out_of_steps_has_not_solved_it() -> None:
+    pytest.importorskip("stable_baselines3")
+    from hotloop.bench.peers import sb3_ppo
+
+    assert sb3_ppo.solve(seed=0, limit=256) is None
 
 
 def test_seeds_that_were_not_solved_are_counted_and_left_out_of_the_median() -> None:

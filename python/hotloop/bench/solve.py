@@ -91,7 +91,10 @@ def _timed(command: list[str], home: str, timeout: float) -> float | None:
     elapsed = perf_counter() - start
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(command)} ended with {done.returncode}:\n{done.stderr}")
-    last = done.stdout.splitlines()[-1]
-    solved = json.loads(last)
-    # Peers print the steps they took, ours what came of the run.
-    return elapsed if not isinstance(solved, dict) or solved["solved"] else None
+    return elapsed if _is_solved(done.stdout) else None
+
+
+def _is_solved(printed: str) -> bool:
+    """Ours ends with what came of the run, peers with the steps they took, or null if they did not get there."""
+    told = json.loads(printed.splitlines()[-1])
+    return bool(told["solved"]) if isinstance(told, dict) else told is not None
