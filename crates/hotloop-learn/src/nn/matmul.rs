@@ -160,9 +160,12 @@ unsafe fn panel<S: Simd, F: Finish, const ROWS: usize, const VECS: usize>(
             tile::<S, F, ROWS, VECS>(simd, size.inner, a, b, c, start, finish, row, col);
             row += ROWS;
         }
-        while row < size.rows {
+        while size.rows - row >= 2 {
+            tile::<S, F, 2, VECS>(simd, size.inner, a, b, c, start, finish, row, col);
+            row += 2;
+        }
+        if row < size.rows {
             tile::<S, F, 1, VECS>(simd, size.inner, a, b, c, start, finish, row, col);
-            row += 1;
         }
     }
 }

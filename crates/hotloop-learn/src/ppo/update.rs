@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 
 use hotloop_core::rng::Stream;
-use hotloop_core::simd::{Isa, Kernel, Simd};
+use hotloop_core::simd::{Isa, Kernel, Simd, prefetch};
 use hotloop_core::team::Team;
 
 use super::adam::{Adam, AdamStep, add_chunks};
@@ -278,7 +278,9 @@ impl Kernel for ChunkGradient<'_> {
         chunk.gradient.fill(0.0);
         chunk.trace.clear();
         let actions = policy.spec.head.outputs();
+        let mut later = order.chunks(TILE).skip(1);
         for rows in order.chunks(TILE) {
+            fetch(rollout, later.next().unwrap_or_default());
             gather(rollout, rows, &mut chunk.batch);
             features.load(&rollout.obs, rollout.obs_bytes, rows, &mut chunk.work);
             policy.forward(simd, &mut chunk.work, rows.len());
@@ -291,6 +293,25 @@ impl Kernel for ChunkGradient<'_> {
                 chunk.gradient[at + i] = tree(*lanes);
             }
         }
+    }
+}
+
+/// Brings the rows of the next tile closer while this one is worked on: they lie anywhere in the rollout.
+#[inline(always)]
+fn fetch(rollout: &Rollout, rows: &[u32]) {
+    for row in rows {
+        let row = *row as usize;
+        for offset in (0..rollout.obs_bytes).step_by(64) {
+            prefetch(rollout.obs.as_ptr().wrapping_add(row * rollout.obs_bytes + offset));
+        }
+        prefetch(rollout.obs.as_ptr().wrapping_add((row + 1) * rollout.obs_bytes - 1));
+        prefetch(rollout.log_prob.as_ptr().wrapping_add(row));
+        prefetch(rollout.advantage.as_ptr().wrapping_add(row));
+        prefetch(rollout.target.as_ptr().wrapping_add(row));
+        prefetch(rollout.value.as_ptr().wrapping_add(row));
+        prefetch(rollout.choices.as_ptr().wrapping_add(row * rollout.width));
+        prefetch(rollout.amounts.as_ptr().wrapping_add(row * rollout.width));
+        prefetch(rollout.mask.as_ptr().wrapping_add(row * rollout.mask_len));
     }
 }
 
