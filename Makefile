@@ -44,7 +44,7 @@ test-rust: ## Run the tests of the Rust crates
 	cargo test --workspace --locked
 
 test-python: $(CORE) $(STAMPS)/dev ## Run the tests of the Python package, wheel included
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2
 
 lint: $(CORE) $(STAMPS)/dev ## Check format, style and types of Python and Rust
 	$(BIN)/ruff check .
