@@ -1,8 +1,11 @@
 //! Threads that run numbered tasks. The caller is one of them while it waits, so a crew of one has no thread at all.
 //!
+//! Each task has a home thread, so that what it works on stays in one core's cache; who has nothing to do helps others.
+//!
 //! Idle threads spin for at most 50 microseconds, and only where there is a core for each, then sleep.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -32,10 +35,21 @@ struct Shared {
     spin: bool,
 }
 
-#[derive(Default)]
 struct Queue {
-    tasks: VecDeque<usize>,
+    /// By home thread.
+    tasks: Vec<VecDeque<usize>>,
+    count: usize,
     sleepers: usize,
+}
+
+impl Queue {
+    /// The next task of this thread, or the last one of the thread that has most left.
+    fn take(&mut self, thread: usize) -> Option<usize> {
+        let own = self.tasks[thread].pop_front();
+        let task = own.or_else(|| self.tasks.iter_mut().max_by_key(|tasks| tasks.len())?.pop_back())?;
+        self.count -= 1;
+        Some(task)
+    }
 }
 
 #[derive(Default)]
@@ -50,13 +64,13 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Shared {
-    fn pop(&self) -> Option<usize> {
+    fn pop(&self, thread: usize) -> Option<usize> {
         if self.queued.load(Ordering::Acquire) == 0 {
             return None;
         }
         let mut queue = lock(&self.queue);
-        let task = queue.tasks.pop_front();
-        self.queued.store(queue.tasks.len(), Ordering::Release);
+        let task = queue.take(thread);
+        self.queued.store(queue.count, Ordering::Release);
         task
     }
 
@@ -88,9 +102,9 @@ impl Shared {
         }
     }
 
-    fn work(&self) {
+    fn work(&self, thread: usize) {
         while !self.stop.load(Ordering::Acquire) {
-            if let Some(task) = self.pop() {
+            if let Some(task) = self.pop(thread) {
                 self.perform(task);
                 continue;
             }
@@ -98,7 +112,7 @@ impl Shared {
                 continue;
             }
             let mut queue = lock(&self.queue);
-            while queue.tasks.is_empty() && !self.stop.load(Ordering::Acquire) {
+            while queue.count == 0 && !self.stop.load(Ordering::Acquire) {
                 queue.sleepers += 1;
                 queue = self.work.wait(queue).unwrap_or_else(PoisonError::into_inner);
                 queue.sleepers -= 1;
@@ -112,7 +126,7 @@ impl Crew {
     pub fn new(threads: usize, pin: bool, run: impl Fn(usize) + Send + Sync + 'static) -> std::io::Result<Self> {
         let shared = Arc::new(Shared {
             run: Box::new(run),
-            queue: Mutex::default(),
+            queue: Mutex::new(Queue { tasks: vec![VecDeque::new(); threads], count: 0, sleepers: 0 }),
             queued: AtomicUsize::new(0),
             work: Condvar::new(),
             done: Mutex::default(),
@@ -130,7 +144,7 @@ impl Crew {
                 if let Some(core) = core {
                     cpu::pin_to(core);
                 }
-                shared.work();
+                shared.work(index);
             })?;
             crew.threads.push(thread);
         }
@@ -147,21 +161,25 @@ impl Crew {
         self.threads.len() + 1
     }
 
-    /// Queues tasks.
-    pub fn submit(&self, tasks: impl ExactSizeIterator<Item = usize>) {
-        self.queue(tasks, 0);
+    /// Queues one of `all` tasks.
+    pub fn submit(&self, task: usize, all: usize) {
+        self.queue(task..task + 1, all, 0);
     }
 
-    /// Queues tasks before a wait for all of them: the caller does one itself, so one thread less is woken.
-    pub fn submit_and_help(&self, tasks: impl ExactSizeIterator<Item = usize>) {
-        self.queue(tasks, 1);
+    /// Queues tasks 0 to `all - 1` before a wait for all of them: the caller does one itself, so one thread less is
+    /// woken.
+    pub fn submit_all(&self, all: usize) {
+        self.queue(0..all, all, 1);
     }
 
-    fn queue(&self, tasks: impl ExactSizeIterator<Item = usize>, kept: usize) {
+    fn queue(&self, tasks: Range<usize>, all: usize, kept: usize) {
         let count = tasks.len() - kept;
         let mut queue = lock(&self.shared.queue);
-        queue.tasks.extend(tasks);
-        self.shared.queued.store(queue.tasks.len(), Ordering::Release);
+        queue.count += tasks.len();
+        for task in tasks {
+            queue.tasks[task * self.threads() / all].push_back(task);
+        }
+        self.shared.queued.store(queue.count, Ordering::Release);
         let wake = queue.sleepers.min(count);
         drop(queue);
         for _ in 0..wake {
@@ -177,7 +195,7 @@ impl Crew {
             if enough() {
                 return true;
             }
-            if let Some(task) = self.shared.pop() {
+            if let Some(task) = self.shared.pop(0) {
                 self.shared.perform(task);
                 continue;
             }

@@ -295,7 +295,7 @@ impl Pool {
             slot.finals.clear();
             slot.job = Some(Job { frames, step, slot: 0, keep });
         }
-        self.crew.submit_and_help(0..self.slots.len());
+        self.crew.submit_all(self.slots.len());
     }
 
     fn finish_all(&mut self) -> Result<()> {
@@ -327,7 +327,7 @@ impl Pool {
             entry.job = Some(Job { frames, step: true, slot, keep });
         }
         self.flying[group] = true;
-        self.crew.submit(std::iter::once(group));
+        self.crew.submit(group, self.slots.len());
     }
 
     /// Waits for `count` groups (or for those in flight, if fewer) at most that long; `None` if they are not there yet.

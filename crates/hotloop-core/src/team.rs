@@ -61,7 +61,7 @@ impl Team {
         // SAFETY: only the lifetime changes; the reference is gone from `shared` before it ends.
         let work: &'static (dyn Fn(usize) + Sync) = unsafe { std::mem::transmute(work) };
         *self.shared.work.lock().unwrap_or_else(PoisonError::into_inner) = Some(Work(work));
-        self.crew.submit(0..parts);
+        self.crew.submit_all(parts);
         while !self.crew.wait(parts, Duration::from_secs(3600)) {}
         self.crew.take(parts, &mut Vec::with_capacity(parts));
         *self.shared.work.lock().unwrap_or_else(PoisonError::into_inner) = None;
