@@ -53,6 +53,10 @@ pub trait LaneEnv<const STATE: usize, const PARAMS: usize, const OBS: usize>: Se
 pub struct Lanes<E, const STATE: usize, const PARAMS: usize, const OBS: usize> {
     state: [Vec<f32>; STATE],
     params: [Vec<f32>; PARAMS],
+    /// The same, if they are the same for all envs: what need not be read need not be in the cache.
+    common: Option<[f32; PARAMS]>,
+    /// What ended in each vector of the step under way.
+    ended: Vec<Ended>,
     env: std::marker::PhantomData<fn() -> E>,
 }
 
@@ -67,6 +71,8 @@ where
         Self {
             state: std::array::from_fn(|_| vec![0.0; padded]),
             params: std::array::from_fn(|i| vec![params[i]; padded]),
+            common: Some(params),
+            ended: vec![Ended::default(); padded],
             env: std::marker::PhantomData,
         }
     }
@@ -74,6 +80,12 @@ where
     #[inline(always)]
     fn load_params<S: Simd>(&self, simd: S, at: usize) -> [S::F; PARAMS] {
         let mut loaded = [simd.f(0.0); PARAMS];
+        if let Some(common) = &self.common {
+            for (x, value) in loaded.iter_mut().zip(common) {
+                *x = simd.f(*value);
+            }
+            return loaded;
+        }
         for (x, column) in loaded.iter_mut().zip(&self.params) {
             // SAFETY: columns are padded to whole blocks and `at` is the start of a vector within one.
             *x = unsafe { simd.load(column.as_ptr().add(at)) };
@@ -130,32 +142,29 @@ where
         state
     }
 
-    /// Counts the episodes that ended in the lanes of `ended`.
-    #[cold]
-    #[inline(never)]
-    fn log(ledger: &mut Ledger, at: usize, ended: u32, terminated: u32, faulty: u32, repeat: u32) {
-        let mut left = ended;
-        while left != 0 {
-            let lane = left.trailing_zeros() as usize;
-            left &= left - 1;
-            let env = at + lane;
-            if faulty >> lane & 1 != 0 {
-                ledger.fault(env, || "the env's state is not finite".into());
-                continue;
+    /// Starts an episode in the lanes of `which` and renews the ledger for them; gives the whole vector's state.
+    #[inline(always)]
+    fn renew<S: Simd>(&mut self, simd: S, ledger: &mut Ledger, at: usize, which: S::M) -> [S::F; STATE] {
+        let state = self.load_state(simd, at);
+        let state = self.begin(simd, ledger, at, which, state);
+        let zero = simd.f(0.0);
+        // SAFETY: state and ledger columns are padded to whole blocks.
+        unsafe {
+            for (column, x) in self.state.iter_mut().zip(state) {
+                x.store(column.as_mut_ptr().add(at));
             }
-            let success = match E::SUCCESS {
-                Success::Undefined => None,
-                Success::Terminated => Some(terminated >> lane & 1 != 0),
-                Success::TimeLimit => Some(terminated >> lane & 1 == 0),
-            };
-            let metrics = success.map(|yes| f32::from(u8::from(yes)));
-            ledger.log(env, 0, ledger.elapsed[env].div_ceil(repeat), metrics.as_slice());
+            let elapsed = ledger.elapsed.as_mut_ptr().add(at);
+            simd.u(0).select(which, simd.load_u32(elapsed)).store(elapsed);
+            for sums in [&mut ledger.returns, &mut ledger.term_sums] {
+                let sums = sums.as_mut_ptr().add(at);
+                zero.select(which, simd.load(sums)).store(sums);
+            }
         }
+        state
     }
 
-    /// One vector of envs, one step.
+    /// One vector of envs, one step; no branch depends on what happens in it, so that vectors overlap in the CPU.
     #[inline(always)]
-    #[allow(clippy::too_many_lines)] // one pass over the registers; cutting it up would spill them
     fn step_vector<S: Simd>(
         &mut self,
         simd: S,
@@ -164,13 +173,11 @@ where
         actions: &Actions<'_>,
         frames: &mut Frames<'_>,
         at: usize,
-    ) {
+    ) -> Ended {
         let live_lanes = (ledger.envs - at).min(S::LANES);
-        let whole = live_lanes == S::LANES;
-        let live = simd.mask(((1u64 << live_lanes) - 1) as u32);
         let zero = simd.f(0.0);
         // SAFETY: ledger, state and action columns are padded to whole blocks.
-        let (action, waiting, elapsed, limit, old_return, old_sum) = unsafe {
+        let (action, waiting, mut elapsed, limit, old_return, old_sum) = unsafe {
             let action = if actions.floats.is_empty() {
                 simd.load_u32(actions.ints.as_ptr().add(at).cast()).i32_to_f32()
             } else {
@@ -180,146 +187,150 @@ where
                 action,
                 simd.load_u32(ledger.over.as_ptr().add(at)).eq(simd.u(1)),
                 simd.load_u32(ledger.elapsed.as_ptr().add(at)),
-                simd.load_u32(ledger.max_steps.as_ptr().add(at)),
+                match ledger.common_max_steps {
+                    Some(steps) => simd.u(steps),
+                    None => simd.load_u32(ledger.max_steps.as_ptr().add(at)),
+                },
                 simd.load(ledger.returns.as_ptr().add(at)),
                 simd.load(ledger.term_sums.as_ptr().add(at)),
             )
         };
         let params = self.load_params(simd, at);
-        let state = self.load_state(simd, at);
-        let stepped = live & !waiting;
-        let mut state = state;
+        let mut state = self.load_state(simd, at);
+        let stepped = simd.mask(((1_u64 << live_lanes) - 1) as u32) & !waiting;
+        let (mut terminated, mut truncated, mut sound) = (simd.m(false), simd.m(false), simd.m(true));
         let mut term = zero;
-        let mut terminated = simd.m(false);
-        let mut truncated = simd.m(false);
-        let mut sound = simd.m(true);
-        let mut elapsed = elapsed;
-        for tick in 0..rules.action_repeat {
+        for _ in 0..rules.action_repeat {
+            let going = stepped & !(terminated | truncated);
             let next = E::step(simd, &params, state, action);
             // x * 0 is 0 for every finite number, and NaN for the rest.
             let mut sum = next.reward * zero;
             for x in next.state {
                 sum = x.fma(zero, sum);
             }
-            let going = stepped & !(terminated | truncated);
             let fine = sum.eq(zero);
-            if tick == 0 {
-                state = next.state;
-                elapsed = elapsed + simd.u(1);
-            } else {
-                for (x, next) in state.iter_mut().zip(next.state) {
-                    *x = next.select(going, *x);
-                }
-                elapsed = elapsed + simd.u(1).select(going, simd.u(0));
+            for (x, next) in state.iter_mut().zip(next.state) {
+                *x = next.select(going, *x);
             }
+            elapsed = elapsed + simd.u(1).select(going, simd.u(0));
             sound = sound & (fine | !going);
             term = term + next.reward.select(fine & going, zero);
             terminated = terminated | (next.terminated & fine & going);
             truncated = truncated | ((!elapsed.lt_i32(limit) | !fine) & going);
-            if rules.action_repeat > 1 && !(stepped & !(terminated | truncated)).any() {
-                break;
-            }
         }
         let term = term.select(sound, zero);
         let ended = terminated | truncated;
-        let reward = simd.f(rules.weights[0]) * term;
-        let total = old_return + reward;
-        let term_sum = old_sum + term;
-        let mut shown = E::observe(simd, &state);
-        // SAFETY: as above.
-        unsafe {
-            elapsed.store(ledger.elapsed.as_mut_ptr().add(at));
-            total.store(ledger.returns.as_mut_ptr().add(at));
-            term_sum.store(ledger.term_sums.as_mut_ptr().add(at));
-        }
-        if ended.any() {
-            let faulty = (!sound & stepped).bits();
-            Self::log(ledger, at, ended.bits(), terminated.bits(), faulty, rules.action_repeat);
-            if faulty != 0 {
-                for x in &mut shown {
-                    *x = x.select(sound, zero);
-                }
-            }
-        }
-        let begins = match rules.autoreset {
-            Autoreset::NextStep => waiting & live,
-            Autoreset::SameStep => ended,
-            Autoreset::Disabled => simd.m(false),
-        };
-        if begins.any() {
-            if rules.autoreset == Autoreset::SameStep {
-                let kept = if frames.keep == Keep::Ended { ended } else { truncated };
-                if kept.any() {
-                    keep_finals::<S, OBS>(frames, at, kept.bits(), &shown);
-                }
-            }
-            state = self.begin(simd, ledger, at, begins, state);
-            shown = E::observe(simd, &state);
-            // SAFETY: as above.
-            unsafe {
-                simd.u(0).select(begins, elapsed).store(ledger.elapsed.as_mut_ptr().add(at));
-                zero.select(begins, total).store(ledger.returns.as_mut_ptr().add(at));
-                zero.select(begins, term_sum).store(ledger.term_sums.as_mut_ptr().add(at));
-            }
-        }
         let over = if rules.autoreset == Autoreset::SameStep { simd.m(false) } else { ended };
-        // SAFETY: state and ledger as above; the frames have room for `envs` rows, and whole vectors are written only
-        // where all their lanes are rows.
+        let reward = simd.f(rules.weights[0]) * term;
+        let mut shown = E::observe(simd, &state);
+        for x in &mut shown {
+            *x = x.select(sound, zero);
+        }
+        // SAFETY: state and ledger as above.
         unsafe {
             for (column, x) in self.state.iter_mut().zip(state) {
                 x.store(column.as_mut_ptr().add(at));
             }
+            elapsed.store(ledger.elapsed.as_mut_ptr().add(at));
+            (old_return + reward).store(ledger.returns.as_mut_ptr().add(at));
+            (old_sum + term).store(ledger.term_sums.as_mut_ptr().add(at));
             simd.u(1).select(over, simd.u(0)).store(ledger.over.as_mut_ptr().add(at));
-            let obs = frames.obs.as_mut_ptr().cast::<f32>().add(at * OBS);
-            if whole {
-                simd.store_rows(&shown, obs);
-                reward.store(frames.reward.as_mut_ptr().add(at));
-                terminated.store_bools(frames.terminated.as_mut_ptr().add(at));
-                truncated.store_bools(frames.truncated.as_mut_ptr().add(at));
-                if !frames.cut.is_empty() {
-                    (!sound & stepped).store_bools(frames.cut.as_mut_ptr().add(at));
-                }
-                if !frames.valid.is_empty() {
-                    (!over).store_bools(frames.valid.as_mut_ptr().add(at));
-                }
+        }
+        show::<S, OBS>(simd, frames.obs, at, live_lanes, &shown);
+        let mut rewards = [0.0; BLOCK];
+        if live_lanes == S::LANES {
+            // SAFETY: the frames have a row for every lane of the vector.
+            unsafe { reward.store(frames.reward.as_mut_ptr().add(at)) };
+        } else {
+            // SAFETY: a vector has at most BLOCK lanes.
+            unsafe { reward.store(rewards.as_mut_ptr()) };
+            frames.reward[at..].copy_from_slice(&rewards[..live_lanes]);
+        }
+        let cut = !sound & stepped;
+        tell(terminated, frames.terminated, at, S::LANES);
+        tell(truncated, frames.truncated, at, S::LANES);
+        tell(cut, frames.cut, at, S::LANES);
+        tell(!over, frames.valid, at, S::LANES);
+        Ended { any: ended.bits(), terminated: terminated.bits(), truncated: truncated.bits(), faulty: cut.bits() }
+    }
+
+    /// Counts the episodes that ended in a vector, and starts new ones where that happens in the same step.
+    #[inline(always)]
+    fn finish<S: Simd>(
+        &mut self,
+        simd: S,
+        ledger: &mut Ledger,
+        rules: &Rules,
+        frames: &mut Frames<'_>,
+        at: usize,
+        ended: Ended,
+    ) {
+        let same_step = rules.autoreset == Autoreset::SameStep;
+        let mut left = ended.any;
+        while left != 0 {
+            let lane = left.trailing_zeros() as usize;
+            left &= left - 1;
+            let (env, has) = (at + lane, |bits: u32| bits >> lane & 1 != 0);
+            if has(ended.faulty) {
+                ledger.fault(env, || "the env's state is not finite".into());
             } else {
-                let mut rows = [[0.0_f32; OBS]; BLOCK];
-                simd.store_rows(&shown, rows.as_mut_ptr().cast());
-                std::ptr::copy_nonoverlapping(rows.as_ptr().cast(), obs, live_lanes * OBS);
-                let mut rewards = [0.0_f32; BLOCK];
-                reward.store(rewards.as_mut_ptr());
-                frames.reward[at..].copy_from_slice(&rewards[..live_lanes]);
-                spread(terminated.bits(), &mut frames.terminated[at..]);
-                spread(truncated.bits(), &mut frames.truncated[at..]);
-                if !frames.cut.is_empty() {
-                    spread((!sound & stepped).bits(), &mut frames.cut[at..]);
-                }
-                if !frames.valid.is_empty() {
-                    spread((!over).bits(), &mut frames.valid[at..]);
-                }
+                let success = match E::SUCCESS {
+                    Success::Undefined => None,
+                    Success::Terminated => Some(has(ended.terminated)),
+                    Success::TimeLimit => Some(!has(ended.terminated)),
+                };
+                let metrics = success.map(|yes| f32::from(u8::from(yes)));
+                ledger.log(env, 0, ledger.elapsed[env].div_ceil(rules.action_repeat), metrics.as_slice());
+            }
+            if same_step && (frames.keep == Keep::Ended || has(ended.truncated)) {
+                frames.finals.slots.push(frames.slot);
+                frames.finals.rows.push(env as u32);
+                frames.finals.obs.extend_from_slice(&frames.obs[env * OBS * 4..(env + 1) * OBS * 4]);
             }
         }
-    }
-}
-
-fn spread(bits: u32, out: &mut [bool]) {
-    out.iter_mut().enumerate().for_each(|(lane, x)| *x = bits >> lane & 1 != 0);
-}
-
-#[cold]
-#[inline(never)]
-fn keep_finals<S: Simd, const OBS: usize>(frames: &mut Frames<'_>, at: usize, kept: u32, shown: &[S::F; OBS]) {
-    let mut columns = [[0.0_f32; BLOCK]; OBS];
-    for (column, x) in columns.iter_mut().zip(shown) {
-        // SAFETY: a vector has at most BLOCK lanes.
-        unsafe { x.store(column.as_mut_ptr()) };
-    }
-    for lane in (0..S::LANES).filter(|lane| kept >> lane & 1 != 0) {
-        frames.finals.slots.push(frames.slot);
-        frames.finals.rows.push((at + lane) as u32);
-        for column in &columns {
-            frames.finals.obs.extend_from_slice(&column[lane].to_ne_bytes());
+        if same_step {
+            let state = self.renew(simd, ledger, at, simd.mask(ended.any));
+            let shown = E::observe(simd, &state);
+            show::<S, OBS>(simd, frames.obs, at, (ledger.envs - at).min(S::LANES), &shown);
         }
+    }
+}
+
+/// What ended in a vector of envs, a bit per lane.
+#[derive(Clone, Copy, Default)]
+struct Ended {
+    any: u32,
+    terminated: u32,
+    truncated: u32,
+    faulty: u32,
+}
+
+/// Writes what a vector of envs shows to the rows of those that are there.
+#[inline(always)]
+fn show<S: Simd, const OBS: usize>(simd: S, obs: &mut [u8], at: usize, live_lanes: usize, shown: &[S::F; OBS]) {
+    assert!(obs.len() >= (at + live_lanes) * OBS * 4);
+    // SAFETY: there is room for the rows that are there, and the rows of a whole block for a vector.
+    unsafe {
+        let to = obs.as_mut_ptr().cast::<f32>().add(at * OBS);
+        if live_lanes == S::LANES {
+            simd.store_rows(shown, to);
+        } else {
+            let mut rows = [[0.0_f32; OBS]; BLOCK];
+            simd.store_rows(shown, rows.as_mut_ptr().cast());
+            std::ptr::copy_nonoverlapping(rows.as_ptr().cast(), to, live_lanes * OBS);
+        }
+    }
+}
+
+/// Writes a truth value per env, if anybody wants to know.
+#[inline(always)]
+fn tell<M: Mask>(mask: M, out: &mut [bool], at: usize, lanes: usize) {
+    if out.len() >= at + lanes {
+        // SAFETY: there is room for the whole vector.
+        unsafe { mask.store_bools(out.as_mut_ptr().add(at)) };
+    } else if !out.is_empty() {
+        let bits = mask.bits();
+        out[at..].iter_mut().enumerate().for_each(|(lane, x)| *x = bits >> lane & 1 != 0);
     }
 }
 
@@ -338,11 +349,30 @@ where
 {
     type Output = ();
 
+    /// Resets, steps and ends each in a pass of their own: which lanes reset is a toss-up that no CPU can guess, and
+    /// guessing wrong in the middle of the physics would stall it.
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
-        for at in (0..self.ledger.envs).step_by(S::LANES) {
-            self.group.step_vector(simd, self.ledger, self.rules, self.actions, self.frames, at);
+        let Self { group, ledger, rules, actions, frames } = self;
+        if rules.autoreset == Autoreset::NextStep {
+            for at in (0..ledger.envs).step_by(S::LANES) {
+                // SAFETY: the ledger's columns are padded to whole blocks.
+                let waiting = unsafe { simd.load_u32(ledger.over.as_ptr().add(at)) }.eq(simd.u(1));
+                if waiting.any() {
+                    group.renew(simd, ledger, at, waiting);
+                }
+            }
         }
+        let mut some = std::mem::take(&mut group.ended);
+        for (at, ended) in (0..ledger.envs).step_by(S::LANES).zip(&mut some) {
+            *ended = group.step_vector(simd, ledger, rules, actions, frames, at);
+        }
+        for (at, ended) in (0..ledger.envs).step_by(S::LANES).zip(&some) {
+            if ended.any != 0 {
+                group.finish(simd, ledger, rules, frames, at, *ended);
+            }
+        }
+        group.ended = some;
     }
 }
 
@@ -363,19 +393,11 @@ where
         for at in (0..self.ledger.envs).step_by(S::LANES) {
             let lanes = self.which[at..].iter().take(S::LANES).enumerate();
             let bits = lanes.fold(0, |bits, (lane, yes)| bits | u32::from(*yes) << lane);
-            let state = self.group.load_state(simd, at);
-            let state = self.group.begin(simd, self.ledger, at, simd.mask(bits), state);
-            for (column, x) in self.group.state.iter_mut().zip(state) {
-                // SAFETY: columns are padded to whole blocks.
-                unsafe { x.store(column.as_mut_ptr().add(at)) };
-            }
+            self.group.renew(simd, self.ledger, at, simd.mask(bits));
         }
         for (env, _) in self.which.iter().enumerate().filter(|(_, yes)| **yes) {
-            self.ledger.elapsed[env] = 0;
             self.ledger.over[env] = 0;
             self.ledger.valid[env] = true;
-            self.ledger.returns[env] = 0.0;
-            self.ledger.term_sums[env] = 0.0;
         }
     }
 }
@@ -397,14 +419,7 @@ where
     fn run<S: Simd>(self, simd: S) {
         for at in (0..self.envs).step_by(S::LANES) {
             let shown = E::observe(simd, &self.group.load_state(simd, at));
-            let mut rows = [[0.0_f32; OBS]; BLOCK];
-            let live = (self.envs - at).min(S::LANES);
-            // SAFETY: a vector has at most BLOCK lanes, and the frame has room for `live` rows at `at`.
-            unsafe {
-                simd.store_rows(&shown, rows.as_mut_ptr().cast());
-                let obs = self.frames.obs.as_mut_ptr().cast::<f32>().add(at * OBS);
-                std::ptr::copy_nonoverlapping(rows.as_ptr().cast(), obs, live * OBS);
-            }
+            show::<S, OBS>(simd, self.frames.obs, at, (self.envs - at).min(S::LANES), &shown);
         }
     }
 }
@@ -457,7 +472,9 @@ where
     }
 
     fn adopt(&mut self, env: usize, options: &Options) {
-        for (column, value) in self.params.iter_mut().zip(E::params(options)) {
+        let params = E::params(options);
+        self.common = self.common.filter(|common| *common == params);
+        for (column, value) in self.params.iter_mut().zip(params) {
             column[env] = value;
         }
     }

@@ -49,6 +49,8 @@ pub struct Ledger {
     pub elapsed: Vec<u32>,
     /// Steps until truncation.
     pub max_steps: Vec<u32>,
+    /// The same, if it is the same for all envs: what need not be read need not be in the cache.
+    pub common_max_steps: Option<u32>,
     /// 1 when the env waits for a reset.
     pub over: Vec<u32>,
     /// Each row's return so far.
@@ -87,7 +89,7 @@ impl Ledger {
         let padded = envs.next_multiple_of(BLOCK);
         let rows = padded * spec.seats;
         let (terms, metrics) = (spec.terms.len(), spec.metrics.len());
-        let mut ledger = Self {
+        Self {
             envs,
             seats: spec.seats,
             first_env,
@@ -97,7 +99,8 @@ impl Ledger {
             stream_hi: vec![0; padded],
             episode: vec![u32::MAX; padded],
             elapsed: vec![0; padded],
-            max_steps: vec![0; padded],
+            max_steps: vec![limit(options); padded],
+            common_max_steps: Some(limit(options)),
             over: vec![1; padded],
             returns: vec![0.0; rows],
             term_sums: vec![0.0; rows * terms],
@@ -115,9 +118,12 @@ impl Ledger {
             pending_options: vec![None; envs],
             pending_policy: vec![0; rows],
             pending: false,
-        };
-        ledger.max_steps.fill(limit(options));
-        ledger
+        }
+    }
+
+    fn set_limit(&mut self, env: usize, steps: u32) {
+        self.max_steps[env] = steps;
+        self.common_max_steps = self.common_max_steps.filter(|common| *common == steps);
     }
 
     /// Restarts an env's random stream and its count of episodes.
@@ -161,7 +167,7 @@ impl Ledger {
         let rows = env * self.seats..(env + 1) * self.seats;
         self.policy[rows.clone()].copy_from_slice(&self.pending_policy[rows]);
         let options = self.pending_options[env].take()?;
-        self.max_steps[env] = limit(&options);
+        self.set_limit(env, limit(&options));
         self.options[env] = options.clone();
         Some(options)
     }
@@ -229,7 +235,7 @@ impl Ledger {
         };
         let options = find(current)?;
         self.options[env] = options.clone();
-        self.max_steps[env] = limit(&options);
+        self.set_limit(env, limit(&options));
         self.pending_options[env] = if pending == u32::MAX { None } else { Some(find(pending)?) };
         self.tick = reader.u64()?;
         for row in env * self.seats..(env + 1) * self.seats {
