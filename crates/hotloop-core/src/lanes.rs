@@ -177,7 +177,7 @@ where
         let live_lanes = (ledger.envs - at).min(S::LANES);
         let zero = simd.f(0.0);
         // SAFETY: ledger, state and action columns are padded to whole blocks.
-        let (action, waiting, mut elapsed, limit, old_return, old_sum) = unsafe {
+        let (action, waiting, mut elapsed, limit, old_return) = unsafe {
             let action = if actions.floats.is_empty() {
                 simd.load_u32(actions.ints.as_ptr().add(at).cast()).i32_to_f32()
             } else {
@@ -192,7 +192,6 @@ where
                     None => simd.load_u32(ledger.max_steps.as_ptr().add(at)),
                 },
                 simd.load(ledger.returns.as_ptr().add(at)),
-                simd.load(ledger.term_sums.as_ptr().add(at)),
             )
         };
         let params = self.load_params(simd, at);
@@ -233,7 +232,10 @@ where
             }
             elapsed.store(ledger.elapsed.as_mut_ptr().add(at));
             (old_return + reward).store(ledger.returns.as_mut_ptr().add(at));
-            (old_sum + term).store(ledger.term_sums.as_mut_ptr().add(at));
+            if !ledger.one_sum {
+                let sums = ledger.term_sums.as_mut_ptr().add(at);
+                (simd.load(sums) + term).store(sums);
+            }
             simd.u(1).select(over, simd.u(0)).store(ledger.over.as_mut_ptr().add(at));
         }
         show::<S, OBS>(simd, frames.obs, at, live_lanes, &shown);
@@ -442,6 +444,8 @@ where
 
     fn reset(&mut self, ledger: &mut Ledger, rules: &Rules, which: &[bool]) {
         assert_eq!(which.len(), ledger.envs);
+        // Nothing is summed yet where all begin anew.
+        ledger.one_sum |= rules.weights == [1.0] && which.iter().all(|begins| *begins);
         rules.isa.run(Reset { group: self, ledger, which });
     }
 

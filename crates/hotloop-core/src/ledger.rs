@@ -55,8 +55,11 @@ pub struct Ledger {
     pub over: Vec<u32>,
     /// Each row's return so far.
     pub returns: Vec<f32>,
-    /// Each row's sum of each reward term so far.
+    /// Each row's sum of each reward term so far. Not kept while `one_sum` holds.
     pub term_sums: Vec<f32>,
+    /// Whether each return so far is the sum of the one term there is: true in envs that make use of it until weights
+    /// are set.
+    pub one_sum: bool,
     /// Each row's decisions so far.
     pub decisions: Vec<u32>,
     /// Whether the row took part in this episode.
@@ -104,6 +107,7 @@ impl Ledger {
             over: vec![1; padded],
             returns: vec![0.0; rows],
             term_sums: vec![0.0; rows * terms],
+            one_sum: false,
             decisions: vec![0; rows],
             played: vec![false; rows],
             ended: vec![false; rows],
@@ -172,11 +176,20 @@ impl Ledger {
         Some(options)
     }
 
+    /// From now on returns and terms are summed apart: their weights may differ.
+    pub fn sum_apart(&mut self) {
+        if self.one_sum {
+            self.one_sum = false;
+            self.term_sums.copy_from_slice(&self.returns);
+        }
+    }
+
     /// Counts a finished episode of one row.
     pub fn log(&mut self, env: usize, seat: usize, length: u32, metrics: &[f32]) {
         let row = env * self.seats + seat;
         let finished = Finished { row, tick: self.tick, episode: self.episode[env], length, total: self.returns[row] };
-        let (terms, sums) = (self.terms, &self.term_sums[row * self.terms..]);
+        let terms = self.terms;
+        let sums = if self.one_sum { &self.returns[row..] } else { &self.term_sums[row * terms..] };
         self.episodes.log(&finished, |i| if i < terms { sums[i] } else { metrics[i - terms] });
     }
 
@@ -213,7 +226,8 @@ impl Ledger {
         writer.u64(self.tick);
         for row in env * self.seats..(env + 1) * self.seats {
             writer.f32(self.returns[row]);
-            (row * self.terms..(row + 1) * self.terms).for_each(|i| writer.f32(self.term_sums[i]));
+            let sums = if self.one_sum { &self.returns[row..] } else { &self.term_sums[row * self.terms..] };
+            sums[..self.terms].iter().for_each(|sum| writer.f32(*sum));
             writer.u32(self.decisions[row]);
             writer.u8(u8::from(self.played[row]) | u8::from(self.ended[row]) << 1);
             writer.u32(self.policy[row] as u32);
@@ -223,6 +237,7 @@ impl Ledger {
 
     /// Reads the bookkeeping of one env; gives the options its state was saved under.
     pub fn load(&mut self, env: usize, reader: &mut Reader, table: &[Arc<Options>]) -> Result<Arc<Options>> {
+        self.sum_apart();
         self.stream_lo[env] = reader.u32()?;
         self.stream_hi[env] = reader.u32()?;
         self.episode[env] = reader.u32()?;

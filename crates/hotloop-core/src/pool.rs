@@ -383,7 +383,9 @@ impl Pool {
         rules.weights.copy_from_slice(weights);
         self.rules = Arc::new(rules);
         for slot in self.slots.iter() {
-            lock(slot).rules = self.rules.clone();
+            let slot = &mut *lock(slot);
+            slot.ledger.sum_apart();
+            slot.rules = self.rules.clone();
         }
         Ok(())
     }
