@@ -21,6 +21,10 @@ pub use crate::slot::FramePointers;
 const GROUP_NANOSECONDS: u64 = 4_000;
 /// Groups per thread, so that a thread that was held up does not hold up the rest.
 const GROUPS_PER_THREAD: usize = 2;
+/// What a group of many is worth: larger ones are stepped no faster, and share out worse.
+const LARGE_GROUP_NANOSECONDS: u64 = 10_000;
+/// More groups than this per thread only cost.
+const MOST_GROUPS_PER_THREAD: usize = 64;
 
 /// How a pool is made.
 #[derive(Clone, Debug)]
@@ -74,8 +78,11 @@ impl Pool {
         if most_threads == 0 || most_threads > 4096 {
             return input(format!("num_threads is {most_threads}: expected 1 to 4096"));
         }
-        let worth = (envs as u64 * u64::from(spec.step_nanoseconds)).div_ceil(GROUP_NANOSECONDS) as usize;
-        let paying = if most_threads == 1 { 1 } else { worth.clamp(1, most_threads * GROUPS_PER_THREAD).min(envs) };
+        let nanoseconds = envs as u64 * u64::from(spec.step_nanoseconds);
+        let small = (nanoseconds.div_ceil(GROUP_NANOSECONDS) as usize).min(most_threads * GROUPS_PER_THREAD);
+        let large = (nanoseconds / LARGE_GROUP_NANOSECONDS) as usize;
+        let worth = small.max(large.min(most_threads * MOST_GROUPS_PER_THREAD)).min(envs);
+        let paying = if most_threads == 1 { 1 } else { worth };
         let groups = setup.num_groups.unwrap_or(paying);
         if groups == 0 || groups > envs {
             return input(format!("num_groups is {groups}: expected 1 to num_envs ({envs})"));
