@@ -154,7 +154,7 @@ def test_a_signal_ends_a_run_with_a_checkpoint_that_resumes(endless: Training, n
     assert hotloop("verify", "last").returncode == 0
 
 
-def test_a_second_signal_ends_at_once_in_the_middle_of_an_iteration() -> None:
+def interrupted_twice() -> tuple[int, list[Any], str]:
     # An iteration that would take days.
     training = Training(*ENDLESS, "ppo.epochs=1000000000")
     training.until("start")
@@ -162,7 +162,13 @@ def test_a_second_signal_ends_at_once_in_the_middle_of_an_iteration() -> None:
     assert training.process.stderr is not None
     assert "once more ends at once" in training.process.stderr.readline()
     training.process.send_signal(signal.SIGINT)
-    assert training.end() == (130, [], "")
+    return training.end()
+
+
+def test_a_second_signal_ends_at_once_in_the_middle_of_an_iteration() -> None:
+    # A first signal that comes before the iteration begins ends the run cleanly, which is right but not the point.
+    ends = (interrupted_twice() for _ in range(10))
+    assert next(end for end in ends if not end[1]) == (130, [], "")
 
 
 def test_people_are_told_how_to_go_on() -> None:
