@@ -3,13 +3,14 @@
 //! For one-seat envs whose state, parameters and observations are a few f32 each. Everything around the physics
 //! (time limits, autoreset, statistics, faults) is here, once; an env brings only [`LaneEnv`].
 
-use crate::env::Actions;
+use crate::env::{Actions, Spec};
 use crate::fields::Fields;
 use crate::group::{Autoreset, Frames, Group, Keep, Rules};
 use crate::ledger::Ledger;
 use crate::options::Options;
 use crate::rng::LaneStream;
 use crate::simd::{BLOCK, Floats, Ints, Kernel, Mask, Simd};
+use crate::space::{Action, Observation};
 
 /// How an episode counts as a success.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +48,22 @@ pub trait LaneEnv<const STATE: usize, const PARAMS: usize, const OBS: usize>: Se
     fn step<S: Simd>(simd: S, params: &[S::F; PARAMS], state: [S::F; STATE], action: S::F) -> LaneStep<S, STATE>;
     /// What the env shows.
     fn observe<S: Simd>(simd: S, state: &[S::F; STATE]) -> [S::F; OBS];
+}
+
+/// What every such env has in common: one seat, one reward term, and `success` for a metric where it is defined.
+pub fn spec(observation: Observation, action: Action, success: Success, step_nanoseconds: u32) -> Spec {
+    Spec {
+        seats: 1,
+        observation,
+        action,
+        masked: false,
+        masks_bind: true,
+        terms: vec!["reward"],
+        metrics: if success == Success::Undefined { vec![] } else { vec!["success"] },
+        infos: vec![],
+        step_nanoseconds,
+        state_version: 1,
+    }
 }
 
 /// Instances of one vectorised env.

@@ -1,7 +1,7 @@
 //! Swing up a two-link arm by its middle joint: Gymnasium's `Acrobot-v1` (the book's equations), vectorised.
 
-use hotloop_core::env::{EnvType, Spec, max_steps};
-use hotloop_core::lanes::{LaneEnv, LaneStep, Lanes, Success};
+use hotloop_core::env::{EnvType, max_steps};
+use hotloop_core::lanes::{LaneEnv, LaneStep, Lanes, Success, spec};
 use hotloop_core::math;
 use hotloop_core::options::{OptionSpec, Options};
 use hotloop_core::rng::LaneStream;
@@ -26,18 +26,8 @@ pub fn env_type() -> EnvType {
         ]
         .into(),
         spec: |_| {
-            Ok(Spec {
-                seats: 1,
-                observation: Observation::symmetric(&[1.0, 1.0, 1.0, 1.0, TOP_SPEED_1, TOP_SPEED_2]),
-                action: Action::Discrete { n: 3 },
-                masked: false,
-                masks_bind: true,
-                terms: vec!["reward"],
-                metrics: vec!["success"],
-                infos: vec![],
-                step_nanoseconds: 25,
-                state_version: 1,
-            })
+            let observation = Observation::symmetric(&[1.0, 1.0, 1.0, 1.0, TOP_SPEED_1, TOP_SPEED_2]);
+            Ok(spec(observation, Action::Discrete { n: 3 }, Acrobot::SUCCESS, 25))
         },
         build: |options, count| Box::new(Lanes::<Acrobot, 4, 2, 6>::new(options, count)),
     }

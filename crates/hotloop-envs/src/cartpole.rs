@@ -1,7 +1,7 @@
 //! Balance a pole on a cart: Gymnasium's `CartPole-v1`, vectorised.
 
-use hotloop_core::env::{EnvType, Spec, max_steps};
-use hotloop_core::lanes::{LaneEnv, LaneStep, Lanes, Success};
+use hotloop_core::env::{EnvType, max_steps};
+use hotloop_core::lanes::{LaneEnv, LaneStep, Lanes, Success, spec};
 use hotloop_core::math;
 use hotloop_core::options::{OptionSpec, Options};
 use hotloop_core::rng::LaneStream;
@@ -30,23 +30,9 @@ pub fn env_type() -> EnvType {
         ]
         .into(),
         spec: |_| {
-            Ok(Spec {
-                seats: 1,
-                observation: Observation::symmetric(&[
-                    2.0 * TRACK_END,
-                    f32::INFINITY,
-                    2.0 * FALLEN_ANGLE,
-                    f32::INFINITY,
-                ]),
-                action: Action::Discrete { n: 2 },
-                masked: false,
-                masks_bind: true,
-                terms: vec!["reward"],
-                metrics: vec!["success"],
-                infos: vec![],
-                step_nanoseconds: 5,
-                state_version: 1,
-            })
+            let observation =
+                Observation::symmetric(&[2.0 * TRACK_END, f32::INFINITY, 2.0 * FALLEN_ANGLE, f32::INFINITY]);
+            Ok(spec(observation, Action::Discrete { n: 2 }, CartPole::SUCCESS, 5))
         },
         build: |options, count| Box::new(Lanes::<CartPole, 4, 5, 4>::new(options, count)),
     }

@@ -1,7 +1,7 @@
 //! Drive a weak car out of a valley: Gymnasium's `MountainCar-v0`, vectorised.
 
-use hotloop_core::env::{EnvType, Spec, max_steps};
-use hotloop_core::lanes::{LaneEnv, LaneStep, Lanes, Success};
+use hotloop_core::env::{EnvType, max_steps};
+use hotloop_core::lanes::{LaneEnv, LaneStep, Lanes, Success, spec};
 use hotloop_core::math;
 use hotloop_core::options::{OptionSpec, Options};
 use hotloop_core::rng::LaneStream;
@@ -27,22 +27,9 @@ pub fn env_type() -> EnvType {
         ]
         .into(),
         spec: |_| {
-            Ok(Spec {
-                seats: 1,
-                observation: Observation::Box {
-                    shape: vec![2],
-                    low: vec![LEFT_END, -TOP_SPEED],
-                    high: vec![RIGHT_END, TOP_SPEED],
-                },
-                action: Action::Discrete { n: 3 },
-                masked: false,
-                masks_bind: true,
-                terms: vec!["reward"],
-                metrics: vec!["success"],
-                infos: vec![],
-                step_nanoseconds: 5,
-                state_version: 1,
-            })
+            let observation =
+                Observation::Box { shape: vec![2], low: vec![LEFT_END, -TOP_SPEED], high: vec![RIGHT_END, TOP_SPEED] };
+            Ok(spec(observation, Action::Discrete { n: 3 }, MountainCar::SUCCESS, 5))
         },
         build: |options, count| Box::new(Lanes::<MountainCar, 2, 3, 2>::new(options, count)),
     }

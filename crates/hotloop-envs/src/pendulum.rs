@@ -1,7 +1,7 @@
 //! Swing a pendulum up and hold it there: Gymnasium's `Pendulum-v1`, vectorised. Actions are continuous.
 
-use hotloop_core::env::{EnvType, Spec, max_steps};
-use hotloop_core::lanes::{LaneEnv, LaneStep, Lanes, Success};
+use hotloop_core::env::{EnvType, max_steps};
+use hotloop_core::lanes::{LaneEnv, LaneStep, Lanes, Success, spec};
 use hotloop_core::math;
 use hotloop_core::options::{OptionSpec, Options};
 use hotloop_core::rng::LaneStream;
@@ -29,18 +29,13 @@ pub fn env_type() -> EnvType {
         ]
         .into(),
         spec: |_| {
-            Ok(Spec {
-                seats: 1,
-                observation: Observation::symmetric(&[1.0, 1.0, TOP_SPEED]),
-                action: Action::Continuous { low: vec![-TOP_TORQUE], high: vec![TOP_TORQUE] },
-                masked: false,
-                masks_bind: true,
-                terms: vec!["reward"],
-                metrics: vec![],
-                infos: vec![],
-                step_nanoseconds: 5,
-                state_version: 1,
-            })
+            let observation = Observation::symmetric(&[1.0, 1.0, TOP_SPEED]);
+            Ok(spec(
+                observation,
+                Action::Continuous { low: vec![-TOP_TORQUE], high: vec![TOP_TORQUE] },
+                Pendulum::SUCCESS,
+                5,
+            ))
         },
         build: |options, count| Box::new(Lanes::<Pendulum, 2, 2, 3>::new(options, count)),
     }

@@ -29,7 +29,7 @@ pub struct PolicyWork {
 }
 
 impl PolicyWork {
-    /// The numbers fed to the networks: to the first one; `spread_input` copies them to the other.
+    /// The numbers fed to the networks: to the first one; `forward` copies them to the other.
     pub fn input(&mut self) -> &mut [f32] {
         &mut self.nets[0].input
     }
