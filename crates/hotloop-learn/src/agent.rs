@@ -23,9 +23,7 @@ use crate::ppo::advantage::Gae;
 use crate::ppo::config::Settings;
 use crate::ppo::rollout::Rollout;
 use crate::ppo::update::{Learner, Report};
-
-/// Parts that statistics are taken in, whatever the number of threads.
-const PARTS: usize = 16;
+use crate::watching::{explained_variance, fill_advantages, watch_observations, watch_returns};
 
 /// How an agent is made.
 #[derive(Clone, Debug)]
@@ -224,15 +222,7 @@ impl Agent {
 
     /// Fills advantage, target and weight from the rest of the rollout.
     pub fn advantages(&mut self, settings: &IterationSettings) {
-        let gae = self.gae(settings);
-        let (rows, horizon) = (self.rollout.rows, self.rollout.horizon);
-        let views = self.rollout.views();
-        self.team.run(rows.div_ceil(crate::nn::net::TILE), &|part| {
-            let first = part * crate::nn::net::TILE;
-            let count = crate::nn::net::TILE.min(rows - first);
-            // SAFETY: each part has rows of its own.
-            unsafe { gae.rows(views, horizon, first, count) };
-        });
+        fill_advantages(self.gae(settings), &mut self.rollout, &mut self.team);
     }
 
     /// Improves the policy from the rollout, then takes the rollout into the statistics.
@@ -273,67 +263,19 @@ impl Agent {
 
     /// How much of the targets' variance the values explain.
     pub fn explained_variance(&self) -> f64 {
-        let (mut targets, mut errors) = (Moments::new(1), Moments::new(1));
-        let rows = self.rollout.weight.iter().zip(&self.rollout.target).zip(&self.rollout.value);
-        for ((weight, target), value) in rows {
-            if *weight > 0.0 {
-                targets.push(std::iter::once(f64::from(*target)));
-                errors.push(std::iter::once(f64::from(target - value)));
-            }
-        }
-        if targets.squares[0] == 0.0 { 0.0 } else { 1.0 - errors.squares[0] / targets.squares[0] }
+        explained_variance(&self.rollout)
     }
 
     /// Merges the rollout into the statistics that the next iterations act and learn with.
     fn watch(&mut self, settings: &IterationSettings) {
         if !self.observations.mean.is_empty() {
-            self.watch_observations();
+            let input = &self.players[0].policy.spec.input;
+            watch_observations(&self.rollout, input, &mut self.observations, &mut self.team);
             self.refresh_features();
         }
         if !self.running.is_empty() {
-            self.watch_returns(settings);
-        }
-    }
-
-    fn watch_observations(&mut self) {
-        let (rollout, input) = (&self.rollout, self.players[0].policy.spec.input.clone());
-        let width = self.observations.mean.len();
-        let steps = rollout.horizon;
-        let parts: Vec<Mutex<Moments>> = (0..PARTS).map(|_| Mutex::new(Moments::new(width))).collect();
-        self.team.run(PARTS, &|part| {
-            let mut moments = parts[part].lock().expect("each part has one owner");
-            for at in part * steps / PARTS * rollout.rows..(part + 1) * steps / PARTS * rollout.rows {
-                if rollout.valid[at] && rollout.policy[at] == 0 {
-                    let bytes = &rollout.obs[at * rollout.obs_bytes..][..rollout.obs_bytes];
-                    match input {
-                        Input::Bytes { high, .. } => {
-                            moments.push(bytes.iter().map(|x| f64::from(f32::from(*x) * (1.0 / f32::from(high)))));
-                        }
-                        _ => moments.push(
-                            bytes.chunks_exact(4).map(|x| f64::from(f32::from_ne_bytes([x[0], x[1], x[2], x[3]]))),
-                        ),
-                    }
-                }
-            }
-        });
-        for part in parts {
-            self.observations.merge(&part.into_inner().expect("no thread panicked"));
-        }
-    }
-
-    fn watch_returns(&mut self, settings: &IterationSettings) {
-        let (rollout, gamma) = (&self.rollout, f64::from(settings.ppo.gamma));
-        for step in 0..rollout.horizon {
-            for (row, running) in self.running.iter_mut().enumerate() {
-                let at = step * rollout.rows + row;
-                *running = *running * gamma + f64::from(rollout.reward[at] * settings.reward_scale);
-                if rollout.valid[at] && rollout.policy[at] == 0 {
-                    self.returns.push(std::iter::once(*running));
-                }
-                if rollout.terminated[at] || rollout.truncated[at] {
-                    *running = 0.0;
-                }
-            }
+            let (gamma, scale) = (settings.ppo.gamma, settings.reward_scale);
+            watch_returns(&self.rollout, gamma, scale, &mut self.running, &mut self.returns);
         }
     }
 

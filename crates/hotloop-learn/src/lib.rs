@@ -9,3 +9,4 @@ pub mod moments;
 pub mod nn;
 pub mod ppo;
 pub mod speed;
+pub mod watching;

@@ -19,9 +19,9 @@ use pyo3::types::{PyDict, PyList};
 
 use crate::convert::{observation_type, raised};
 use crate::learning::{iteration_settings, policy_spec};
-use crate::memory::view_of;
 use crate::pool::Pool;
 use crate::registry;
+use crate::rollout::rollout_arrays;
 use crate::weights::{named, put_moments, put_named};
 
 /// A policy that learns.
@@ -255,46 +255,9 @@ impl Learner {
 
     /// The rollout's arrays themselves, time first.
     fn rollout<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyDict>> {
-        let dict = PyDict::new(slf.py());
         let mut this = slf.try_borrow_mut()?;
-        let shape = this.agent.spec.observation.shape().to_vec();
-        let kind = observation_type(&this.agent.spec.observation);
-        let flat = matches!(this.agent.spec.action, Action::Discrete { .. });
-        let rollout = &mut this.agent.rollout;
-        let (steps, rows, width, mask_len) = (rollout.horizon, rollout.rows, rollout.width, rollout.mask_len);
-        let put = |name: &str, kind: NPY_TYPES, start: *mut u8, slots: usize, rest: &[usize]| -> PyResult<()> {
-            let shape: Vec<usize> = [slots, rows].iter().chain(rest).copied().collect();
-            dict.set_item(name, view_of(slf.as_any(), kind, start, &shape)?)
-        };
-        let action: &[usize] = if flat { &[] } else { &[width] };
-        put("obs", kind, rollout.obs.as_mut_ptr(), steps + 1, &shape)?;
-        if mask_len > 0 {
-            put("mask", NPY_TYPES::NPY_BOOL, rollout.mask.as_mut_ptr().cast(), steps + 1, &[mask_len])?;
-        }
-        put("valid", NPY_TYPES::NPY_BOOL, rollout.valid.as_mut_ptr().cast(), steps + 1, &[])?;
-        put("policy", NPY_TYPES::NPY_INT, rollout.policy.as_mut_ptr().cast(), steps + 1, &[])?;
-        if rollout.choices.is_empty() {
-            put("action", NPY_TYPES::NPY_FLOAT, rollout.amounts.as_mut_ptr().cast(), steps, action)?;
-        } else {
-            put("action", NPY_TYPES::NPY_INT, rollout.choices.as_mut_ptr().cast(), steps, action)?;
-        }
-        put("value", NPY_TYPES::NPY_FLOAT, rollout.value.as_mut_ptr().cast(), steps + 1, &[])?;
-        for (name, array) in [
-            ("log_prob", &mut rollout.log_prob),
-            ("reward", &mut rollout.reward),
-            ("bootstrap", &mut rollout.bootstrap),
-            ("advantage", &mut rollout.advantage),
-            ("target", &mut rollout.target),
-            ("weight", &mut rollout.weight),
-        ] {
-            put(name, NPY_TYPES::NPY_FLOAT, array.as_mut_ptr().cast(), steps, &[])?;
-        }
-        for (name, array) in
-            [("terminated", &mut rollout.terminated), ("truncated", &mut rollout.truncated), ("cut", &mut rollout.cut)]
-        {
-            put(name, NPY_TYPES::NPY_BOOL, array.as_mut_ptr().cast(), steps, &[])?;
-        }
-        Ok(dict)
+        let Agent { spec, rollout, .. } = &mut this.agent;
+        rollout_arrays(slf.as_any(), spec, rollout)
     }
 
     /// Decides for the rows `first..last` at a slot of the rollout; what was decided is kept there.

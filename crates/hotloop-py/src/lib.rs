@@ -13,6 +13,7 @@ mod out;
 mod pool;
 mod registry;
 mod reports;
+mod rollout;
 mod speed;
 mod state;
 mod weights;

@@ -1,0 +1,81 @@
+//! What a rollout tells besides the loss: advantages, running statistics, and how well values foretold returns.
+
+use std::sync::Mutex;
+
+use hotloop_core::team::Team;
+
+use crate::moments::Moments;
+use crate::nn::net::TILE;
+use crate::nn::spec::Input;
+use crate::ppo::advantage::Gae;
+use crate::ppo::rollout::Rollout;
+
+/// Parts that statistics are taken in, whatever the number of threads.
+const PARTS: usize = 16;
+
+/// Fills advantage, target and weight from the rest of the rollout.
+pub fn fill_advantages(gae: Gae, rollout: &mut Rollout, team: &mut Team) {
+    let (rows, horizon) = (rollout.rows, rollout.horizon);
+    let views = rollout.views();
+    team.run(rows.div_ceil(TILE), &|part| {
+        let first = part * TILE;
+        let count = TILE.min(rows - first);
+        // SAFETY: each part has rows of its own.
+        unsafe { gae.rows(views, horizon, first, count) };
+    });
+}
+
+/// Merges the observations of rows that the learner decided for.
+pub fn watch_observations(rollout: &Rollout, input: &Input, moments: &mut Moments, team: &mut Team) {
+    let width = moments.mean.len();
+    let steps = rollout.horizon;
+    let parts: Vec<Mutex<Moments>> = (0..PARTS).map(|_| Mutex::new(Moments::new(width))).collect();
+    team.run(PARTS, &|part| {
+        let mut moments = parts[part].lock().expect("each part has one owner");
+        for at in part * steps / PARTS * rollout.rows..(part + 1) * steps / PARTS * rollout.rows {
+            if rollout.valid[at] && rollout.policy[at] == 0 {
+                let bytes = &rollout.obs[at * rollout.obs_bytes..][..rollout.obs_bytes];
+                match *input {
+                    Input::Bytes { high, .. } => {
+                        moments.push(bytes.iter().map(|x| f64::from(f32::from(*x) * (1.0 / f32::from(high)))));
+                    }
+                    _ => moments
+                        .push(bytes.chunks_exact(4).map(|x| f64::from(f32::from_ne_bytes([x[0], x[1], x[2], x[3]])))),
+                }
+            }
+        }
+    });
+    for part in parts {
+        moments.merge(&part.into_inner().expect("no thread panicked"));
+    }
+}
+
+/// Merges the discounted returns so far of every row; `running` has one per row.
+pub fn watch_returns(rollout: &Rollout, gamma: f32, reward_scale: f32, running: &mut [f64], returns: &mut Moments) {
+    let gamma = f64::from(gamma);
+    for step in 0..rollout.horizon {
+        for (row, running) in running.iter_mut().enumerate() {
+            let at = step * rollout.rows + row;
+            *running = *running * gamma + f64::from(rollout.reward[at] * reward_scale);
+            if rollout.valid[at] && rollout.policy[at] == 0 {
+                returns.push(std::iter::once(*running));
+            }
+            if rollout.terminated[at] || rollout.truncated[at] {
+                *running = 0.0;
+            }
+        }
+    }
+}
+
+/// How much of the targets' variance the values explain.
+pub fn explained_variance(rollout: &Rollout) -> f64 {
+    let (mut targets, mut errors) = (Moments::new(1), Moments::new(1));
+    let rows = rollout.weight.iter().zip(&rollout.target).zip(&rollout.value);
+    for ((weight, target), value) in rows {
+        if *weight > 0.0 {
+            targets.push(std::iter::once(f64::from(*target)));
+            errors.push(std::iter::once(f64::from(target - value)));
+        }
+    }
+    if targets.squares[0] == 0.0 { 0.0 } else { 1.0 - errors.squares[0] / targets.squares[0] }
+}
