@@ -102,11 +102,6 @@ def test_several_seats_are_sent_to_make_vec() -> None:
         gymnasium.make("hotloop/TicTacToe-v0", opponent="self")
 
 
-def test_rendering_is_refused() -> None:
-    with pytest.raises(ValueError, match="cannot be rendered"):
-        NativeEnv("cartpole", render_mode="human")  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize(
     ("name", "action", "message"),
     [

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 from hotloop import _core
 from hotloop.envs.spaces import LegalDiscrete, action_space, observation_space
+from hotloop.rendering import MODES, as_picture, as_text, check_mode, pace
+from hotloop.rendering.scene import scenes
 
 
 class NativeEnv(gymnasium.Env[Any, Any]):
@@ -21,15 +23,14 @@ class NativeEnv(gymnasium.Env[Any, Any]):
 
     Args:
         native_name: The env's name in `hotloop.list_envs()`.
-        render_mode: Native envs have none.
+        render_mode: `"ansi"` for text, `"rgb_array"` for pictures (which need the extra `video`), or none.
         options: The env's options that differ from their defaults.
     """
 
-    metadata = {"render_modes": []}  # noqa: RUF012 - Gymnasium's own way
+    metadata = {"render_modes": list(MODES)}  # noqa: RUF012 - Gymnasium's own way
 
-    def __init__(self, native_name: str, render_mode: None = None, **options: Any) -> None:
-        if render_mode is not None:
-            raise ValueError(f"render_mode is {render_mode!r}: native envs cannot be rendered")
+    def __init__(self, native_name: str, render_mode: str | None = None, **options: Any) -> None:
+        check_mode(native_name, render_mode)
         described = _core.describe(native_name, options)
         if described["seats"] != 1:
             raise ValueError(
@@ -45,6 +46,10 @@ class NativeEnv(gymnasium.Env[Any, Any]):
         self._number = described["observation"]["kind"] == "discrete"
         self._choice = np.zeros(1, np.int64) if described["action"]["kind"] == "discrete" else None
         self._seeded = False
+        self._name: Final = native_name
+        self._taken: NDArray[Any] | None = None
+        self.render_mode = render_mode
+        self.metadata = {"render_modes": list(MODES), "render_fps": pace(native_name)}
 
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Starts an episode; options of the env given here hold from now on."""
@@ -56,6 +61,7 @@ class NativeEnv(gymnasium.Env[Any, Any]):
         elif not self._seeded:
             self._pool.seed(int(self.np_random.integers(2**63)))
         self._seeded = True
+        self._taken = None
         obs, info = self._pool.reset()
         return self._seen(obs), self._told(info)
 
@@ -68,7 +74,19 @@ class NativeEnv(gymnasium.Env[Any, Any]):
             actions = self._choice
             actions[0] = operator.index(action)
         obs, reward, terminated, truncated, info = self._pool.step(actions)
+        if self.render_mode is not None:
+            self._taken = actions.copy()
         return self._seen(obs), float(reward[0]), bool(terminated[0]), bool(truncated[0]), self._told(info)
+
+    def render(self) -> Any:
+        """The env as it is now: text, or an array of height, width and colours, as `render_mode` says."""
+        if self.render_mode is None:
+            gymnasium.logger.warn("render() shows nothing: give render_mode='rgb_array' or 'ansi' to gymnasium.make")
+            return None
+        if not self._seeded:
+            raise gymnasium.error.ResetNeeded("there is nothing to render before the first reset()")
+        (scene,) = scenes(self._name, self._pool, self._pool.options(), self._taken)
+        return as_text(scene) if self.render_mode == "ansi" else as_picture(scene)
 
     def _seen(self, obs: NDArray[Any]) -> Any:
         return int(obs[0]) if self._number else obs[0]

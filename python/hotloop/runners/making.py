@@ -23,6 +23,7 @@ def make_vec(
     first_env: int = 0,
     pin_threads: bool = False,
     action_repeat: int = 1,
+    render_mode: str | None = None,
 ) -> ThreadRunner:
     """Many envs as one `gymnasium.vector.VectorEnv`.
 
@@ -44,6 +45,8 @@ def make_vec(
         pin_threads: Whether to tie each thread to a core.
         action_repeat: Ticks that a step spans: the action is repeated, rewards add up, and the end of an episode ends
             the step. `max_steps` counts ticks. For envs that forbid no actions.
+        render_mode: What `render` gives for each env: `"ansi"` for text, `"rgb_array"` for pictures (which need the
+            extra `video`).
 
     >>> envs = make_vec("cartpole", num_envs=3)
     >>> obs, info = envs.reset(seed=0)
@@ -64,6 +67,7 @@ def make_vec(
         first_env=first_env,
         pin_threads=pin_threads,
         action_repeat=action_repeat,
+        render_mode=render_mode,
     )
 
 

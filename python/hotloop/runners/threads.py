@@ -12,6 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from hotloop import _core
 from hotloop.envs.spaces import action_space, observation_space
+from hotloop.rendering import MODES, as_picture, as_text, check_mode, pace
+from hotloop.rendering.scene import scenes
 from hotloop.runners import arguments
 from hotloop.runners.arrivals import Arrivals
 from hotloop.runners.batch import Batch
@@ -53,7 +55,9 @@ class ThreadRunner(VectorEnv[Any, Any, Any]):
         first_env: int = 0,
         pin_threads: bool = False,
         action_repeat: int = 1,
+        render_mode: str | None = None,
     ) -> None:
+        check_mode(env, render_mode)
         mode = arguments.autoreset(autoreset_mode)
         wanted = arguments.names("infos", infos)
         self._pool = _core.Pool(
@@ -80,7 +84,8 @@ class ThreadRunner(VectorEnv[Any, Any, Any]):
         self.first_env = first_env
         self.action_repeat = action_repeat
         self.options = self._pool.options()
-        self.metadata = {"autoreset_mode": mode, "render_modes": []}
+        self.metadata = {"autoreset_mode": mode, "render_modes": list(MODES), "render_fps": pace(env)}
+        self.render_mode = render_mode
         self.single_observation_space = observation_space(described["observation"])
         self.single_action_space = action_space(described["action"])
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
@@ -227,6 +232,13 @@ class ThreadRunner(VectorEnv[Any, Any, Any]):
         """
         which = list(range(self.env_count)) if envs is None else arguments.indices("envs", envs, self.env_count)
         return self._complete(*self._pool.set_state(dict(fields), which))
+
+    def render(self) -> tuple[Any, ...] | None:
+        """Every env as it is now, as `render_mode` says; `None` if it says nothing."""
+        if self.render_mode is None:
+            return None
+        show = as_text if self.render_mode == "ansi" else as_picture
+        return tuple(show(scene) for scene in scenes(self.name, self._pool, self._pool.options()))
 
     def snapshot(self) -> bytes:
         """The whole state of every env: fields, counters, random streams, current and pending options."""

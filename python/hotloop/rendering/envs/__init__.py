@@ -1,0 +1,1 @@
+"""How each env is shown: one file per env, found by the env's name."""
