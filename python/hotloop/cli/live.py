@@ -100,7 +100,6 @@ class LiveView(View):
 
     def _panel(self, begun: StartReport, finished: Run | None) -> Panel:
         config = begun.config
-        sizes = "x".join(map(str, config.policy.hidden))
         parts: list[RenderableType] = [
             self._progress_line(begun, finished),
             Text(),
@@ -112,7 +111,7 @@ class LiveView(View):
         return Panel(
             Group(*parts),
             title=f"[bold]hotloop[/bold] · {config.env.name} · {begun.run}",
-            subtitle=f"{sizes} {config.policy.activation} · {begun.learner}",
+            subtitle=f"{begun.work} · {begun.learner}",
             title_align="left",
             subtitle_align="left",
             box=ROUNDED,
@@ -157,6 +156,8 @@ class LiveView(View):
         record = self._record
         if record is None:
             return _facts(("policy loss", "-"))
+        if record.measures:
+            return _facts(*((name.replace("_", " "), measured(value, 3)) for name, value in record.measures.items()))
         return _facts(
             ("policy loss", measured(record.policy_loss, 3)),
             ("value loss", measured(record.value_loss, 3)),

@@ -82,7 +82,7 @@ class JsonLines(View):
         self._record = {
             field: getattr(report, field)
             for field in ("return_mean", "return_recent", "policy_loss", "value_loss", "entropy", "kl")
-        }
+        } | report.measures
 
     def progress(self, report: ProgressReport) -> None:
         """How far it is, with the last record."""
@@ -153,7 +153,7 @@ class PlainLines(View):
         part = f" ({report.fraction:.0%})" if report.fraction else ""
         self._print(
             f"step {short(report.steps)}{part}, {duration(report.seconds)}, {short(report.steps_per_second)} steps/s, "
-            f"return {measured(self._record.return_recent)}, entropy {measured(self._record.entropy, 3)}"
+            f"return {measured(self._record.return_recent)}, {_measures(self._record)}"
         )
 
     def evaluation(self, report: EvaluationReport) -> None:
@@ -178,15 +178,19 @@ class PlainLines(View):
         print(line, file=self._file, flush=True)
 
 
+def _measures(record: IterationReport) -> str:
+    """The numbers that tell how an algorithm learns."""
+    told = record.measures or {"entropy": record.entropy}
+    return ", ".join(f"{name.replace('_', ' ')} {measured(value, 3)}" for name, value in told.items())
+
+
 def introduction(report: StartReport) -> list[str]:
     """The lines that open a run."""
     config = report.config
-    sizes = "x".join(map(str, config.policy.hidden))
     begun = f", goes on at step {report.resumed_at}" if report.resumed_at is not None else ""
     return [
         f"run {report.run}: {config.env.name}, seed {config.train.seed}{begun}",
-        f"{config.runner.num_envs} envs x {config.ppo.horizon} steps, policy {sizes} ({report.parameters} weights), "
-        f"{report.num_threads} {'thread' if report.num_threads == 1 else 'threads'}",
+        f"{report.work}, {report.num_threads} {'thread' if report.num_threads == 1 else 'threads'}",
         f"learner: {report.learner}",
         *report.notes,
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ class StartReport:
     config: Config
     learner: str
     """Which learner was taken, and why."""
+    work: str
+    """What an iteration does, in a line."""
     parameters: int
     """How many weights the policy has."""
     num_threads: int
@@ -116,6 +118,8 @@ class IterationReport:
     learning_rate: float
     entropy_weight: float
     time: TimeSplit
+    measures: dict[str, float] = field(default_factory=dict)
+    """What only this algorithm measures."""
     statistics: Statistics | None = None
 
 

@@ -126,6 +126,7 @@ class Counters:
         terms: list[str],
         metrics: list[str],
         statistics: Statistics | None,
+        measures: dict[str, float] | None = None,
     ) -> IterationReport:
         """The record of what happened since the last one."""
         since = self.since
@@ -159,6 +160,7 @@ class Counters:
             learning_rate=settings["learning_rate"],
             entropy_weight=settings["entropy"],
             time=TimeSplit(since.env, since.inference, since.copy, since.learn, max(0.0, since.seconds - told)),
+            measures=measures or {},
             statistics=statistics,
         )
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from hotloop.config import Config
-    from hotloop.ppo.settings import Settings
     from hotloop.training.counters import Counters
     from hotloop.training.runs import Ending
 
@@ -20,13 +19,13 @@ class Plan:
 
     Args:
         config: The run's.
-        rows: How many rows decide in each step.
+        steps: The most that an iteration makes.
         last_iteration: Where a repetition of a run ends; nothing else ends it then.
     """
 
-    def __init__(self, config: Config, rows: int, last_iteration: int | None) -> None:
+    def __init__(self, config: Config, steps: int, last_iteration: int | None) -> None:
         self._train = config.train
-        self._most_steps = rows * config.ppo.horizon
+        self._most_steps = steps
         self._last_iteration = last_iteration
         self._record = config.track.interval
         self._checkpoint = config.train.checkpoint_every
@@ -61,11 +60,11 @@ class Plan:
         """Whether a checkpoint falls on the end of these iterations."""
         return self._checkpoint > 0 and iterations % self._checkpoint == 0
 
-    def iterations_to_go(self, counters: Counters, settings: Settings) -> int:
-        """How many iterations can be made before anything must be looked at or changed."""
+    def iterations_to_go(self, counters: Counters, change: int | None) -> int:
+        """How many iterations can be made before anything must be looked at, or settings change."""
         done = counters.iterations
         ends = [(done // every + 1) * every for every in (self._record, self._checkpoint, self._evaluate) if every]
-        if (change := settings.next_change(done)) is not None:
+        if change is not None:
             ends.append(change)
         if self._last_iteration is not None:
             ends.append(self._last_iteration)

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 from hotloop import _core
 from hotloop.config.errors import ConfigError
 from hotloop.policies.spec import native_description
-from hotloop.ppo.learners import build_native
+from hotloop.ppo.learners import build_native, choose
 from hotloop.ppo.settings import Settings
 from hotloop.training import checkpoint as checkpoints
 from hotloop.training.counters import Counters, Since
 from hotloop.training.errors import CheckpointError
 from hotloop.training.evaluation import Evaluation, evaluate, evaluation_seed
+from hotloop.training.learning import Introduction
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,7 +46,7 @@ class Session:
         options = config.env.options
         self.described = _core.describe(config.env.name, options)
         rows = config.runner.num_envs * self.described["seats"]
-        self.rows = rows
+        self.steps_per_iteration = rows * config.ppo.horizon
         try:
             self.learner = build_native(config, rows, attempt=attempt, num_threads=1 if debug else None)
         except ValueError as error:
@@ -66,6 +67,38 @@ class Session:
         self.settings = Settings(config, rows)
         self.counters = Counters(attempt=attempt, recent=deque(maxlen=config.train.until_episodes))
         self._debug = debug
+
+    def introduce(self) -> Introduction:
+        """What learns, in words."""
+        chosen, config = choose(self.config), self.config
+        sizes = "x".join(map(str, config.policy.hidden))
+        weights = self.learner.parameters
+        return Introduction(
+            learner=f"{chosen.name}: {chosen.why}",
+            work=f"{config.runner.num_envs} envs x {config.ppo.horizon} steps, policy {sizes} ({weights} weights)",
+            parameters=weights,
+            num_threads=self.learner.num_threads,
+        )
+
+    def next_change(self) -> int | None:
+        """The next iteration whose settings differ from this one's."""
+        return self.settings.next_change(self.counters.iterations)
+
+    @property
+    def learning_rate(self) -> float:
+        """Of the next iteration."""
+        rate: float = self.settings_now()["learning_rate"]
+        return rate
+
+    def policy_bytes(self) -> bytes:
+        """What a checkpoint's `policy.safetensors` would hold now."""
+        return checkpoints.policy_bytes(self.learner)
+
+    def save_batch(self, path: Path) -> None:
+        """Keeps the last rollout, for a look at what went wrong."""
+        from safetensors.numpy import save_file
+
+        save_file({name: array.copy() for name, array in self.learner.rollout().items()}, path)
 
     def settings_now(self) -> dict[str, Any]:
         """The settings of the next iteration; each rollback has halved the learning rate."""

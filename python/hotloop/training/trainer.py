@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from hotloop import _core
-from hotloop.ppo.learners import choose
 from hotloop.training import checkpoint as checkpoints
 from hotloop.training.callbacks import (
     Callback,
@@ -27,10 +26,10 @@ from hotloop.training.callbacks import (
 from hotloop.training.errors import CheckpointError, TrainingError
 from hotloop.training.files import remove_leftovers
 from hotloop.training.interrupts import Interrupts
+from hotloop.training.learning import Learning, open_session
 from hotloop.training.plan import PACE, Plan
 from hotloop.training.recorder import Recorder, plain
 from hotloop.training.runs import Ending, Run, RunFolder, find_run, now
-from hotloop.training.session import Session
 
 if TYPE_CHECKING:
     from hotloop.config import Config
@@ -60,8 +59,8 @@ class Trainer:
         self._debug = debug
         self._recorder = Recorder(folder.metrics)
         self._callbacks = tuple(callbacks)
-        self._session = Session(config, first=first, debug=debug)
-        self._plan = Plan(config, self._session.rows, last_iteration)
+        self._session: Learning = open_session(config, first=first, debug=debug)
+        self._plan = Plan(config, self._session.steps_per_iteration, last_iteration)
         self._resumed_at: int | None = None
         self._notes: list[str] = []
         self._saved_at: int | None = None
@@ -137,9 +136,9 @@ class Trainer:
         return trainer
 
     @property
-    def learner(self) -> _core.Learner:
+    def session(self) -> Learning:
         """What learns, for a look at it after the end."""
-        return self._session.learner
+        return self._session
 
     def _go_on(self) -> None:
         self._folder.checkpoints.mkdir(exist_ok=True)
@@ -171,7 +170,7 @@ class Trainer:
         """Makes the session anew if it was made for another attempt, which is part of every random key."""
         if self._session.counters.attempt != attempt:
             self._session.close()
-            self._session = Session(self._config, first=self._first, attempt=attempt, debug=self._debug)
+            self._session = open_session(self._config, first=self._first, attempt=attempt, debug=self._debug)
 
     def run(self) -> Run:
         """Trains to the end."""
@@ -195,16 +194,17 @@ class Trainer:
         return run
 
     def _start(self) -> None:
-        chosen = choose(self._config)
+        told = self._session.introduce()
         report = StartReport(
             run=self._folder.path.name,
             path=self._folder.path,
             config=self._config,
-            learner=f"{chosen.name}: {chosen.why}",
-            parameters=self._session.learner.parameters,
-            num_threads=self._session.learner.num_threads,
+            learner=told.learner,
+            work=told.work,
+            parameters=told.parameters,
+            num_threads=told.num_threads,
             resumed_at=self._resumed_at,
-            notes=tuple(self._notes),
+            notes=(*self._notes, *told.notes),
         )
         with self._disk():
             self._folder.checkpoints.mkdir(exist_ok=True)
@@ -216,9 +216,8 @@ class Trainer:
         plan = self._plan
         while (ending := plan.ending(self._session.counters, interrupted=interrupts.asked)) is None:
             session = self._session
-            session.advance(
-                plan.iterations_to_go(session.counters, session.settings), plan.seconds_to_go(session.counters)
-            )
+            count = plan.iterations_to_go(session.counters, session.next_change())
+            session.advance(count, plan.seconds_to_go(session.counters))
             self._show_progress()
             done = session.counters.iterations
             if plan.is_record_due(done) and self._record():
@@ -263,7 +262,7 @@ class Trainer:
         self._session.counters.seconds = spent
         steps = 0 if found is None else found.steps
         self._is_best = False
-        rate = self._session.settings_now()["learning_rate"]
+        rate = self._session.learning_rate
         what = f"{at}; the run goes on from step {steps} with the learning rate halved to {rate:g}"
         counters = self._session.counters
         self._tell("trouble", TroubleReport(counters.iterations, counters.steps, what, attempt, back_to=steps))
@@ -271,12 +270,9 @@ class Trainer:
         self._checkpoint()
 
     def _save_batch(self) -> Path:
-        from safetensors.numpy import save_file
-
         path = self._folder.path / "not-finite.safetensors"
-        rollout = {name: array.copy() for name, array in self._session.learner.rollout().items()}
         with self._disk():
-            save_file(rollout, path)
+            self._session.save_batch(path)
         return path
 
     def _evaluate(self, *, confirms: bool = False) -> None:

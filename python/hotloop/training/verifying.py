@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from hotloop.training.checkpoint import kept_first, newest_good, policy_bytes
+from hotloop.training.checkpoint import kept_first, newest_good
 from hotloop.training.errors import CheckpointError
 from hotloop.training.runs import find_run
 
@@ -70,7 +70,7 @@ def verify(run: str | Path, *, home: str | Path | None = None, callbacks: Sequen
             first=kept_first(path),
         )
         again = repeated.run()
-        same = policy_bytes(repeated.learner) == (found.path / "policy.safetensors").read_bytes()
+        same = repeated.session.policy_bytes() == (found.path / "policy.safetensors").read_bytes()
         records, differences = compare_metrics(path / "metrics.jsonl", again.path / "metrics.jsonl", found.steps)
     return Verification(
         path=path,
