@@ -72,7 +72,10 @@ def test_names_that_scripts_rely_on_are_there(name: str) -> None:
         ("ppo.clip=.nan", "ppo.clip is nan: expected a finite number"),
         ("policy.hidden=[]", "policy.hidden is []"),
         ("policy.hidden=[0]", "policy.hidden has a layer of 0"),
-        ("policy.memory=lstm", "policy.memory is 'lstm': expected 'none'"),
+        ("policy.memory=elephant", "policy.memory is 'elephant': expected 'none', 'lstm' or 'gru'"),
+        ("policy.memory_size=0", "policy.memory_size is 0: expected greater than or equal to 1"),
+        ("policy.memory_layers=17", "policy.memory_layers is 17: expected less than or equal to 16"),
+        ("ppo.sequence_length=8", "ppo.sequence_length is 8, but the policy has no memory"),
         ("policy.activation=swish", "policy.activation is 'swish': expected 'tanh', 'relu', 'silu' or 'gelu'"),
         ("ppo.minibatch_size=1000000", "set ppo.minibatch_size to at most"),
         ("ppo.epochs", "'ppo.epochs' is no override: expected key=value"),
@@ -83,6 +86,20 @@ def test_names_that_scripts_rely_on_are_there(name: str) -> None:
 def test_mistakes_are_named_with_what_would_do(override: str, message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         load_config("cartpole", overrides=[override])
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"ppo.sequence_length": 24}, "which does not divide ppo.horizon 64: set it to 16, or change the horizon"),
+        ({"ppo.minibatch_size": 100}, "no whole number of sequences of 64 steps (ppo.sequence_length): set it to 128"),
+        ({"ppo.sequence_length": 16, "ppo.minibatch_size": 40}, "sequences of 16 steps"),
+    ],
+)
+def test_sequences_must_fit_horizon_and_minibatches(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_config("cartpole", overrides={"policy.memory": "lstm", "ppo.horizon": 64, **changes})
     assert message in str(caught.value)
 
 

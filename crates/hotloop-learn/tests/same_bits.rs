@@ -86,6 +86,7 @@ fn train(case: &Case, isa: Isa, threads: usize) -> Vec<u32> {
         hidden: case.hidden.clone(),
         activation: case.activation,
         shared: case.shared,
+        memory: None,
         head,
     };
     let setup = AgentSetup {

@@ -3,7 +3,7 @@
 use hotloop_core::space::Action;
 use hotloop_learn::agent::{IterationSettings, input_for};
 use hotloop_learn::nn::activation::Activation;
-use hotloop_learn::nn::spec::{Head, PolicySpec};
+use hotloop_learn::nn::spec::{Cell, Head, MemorySpec, PolicySpec};
 use hotloop_learn::ppo::config::Settings;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -33,11 +33,15 @@ pub fn policy_spec(env: &hotloop_core::env::Spec, description: &Bound<'_, PyDict
     let embedding = take(&description, "embedding", 0)?;
     let log_std = take(&description, "log_std", 0.0)?;
     let activation: String = take(&description, "activation", "tanh".to_string())?;
+    let memory: String = take(&description, "memory", "none".to_string())?;
+    let (size, layers) = (take(&description, "memory_size", 128)?, take(&description, "memory_layers", 1)?);
+    let cell = Cell::parse(&memory).map_err(PyValueError::new_err)?;
     let spec = PolicySpec {
         input: input_for(&env.observation, embedding),
         hidden: take(&description, "hidden", vec![64, 64])?,
         activation: Activation::parse(&activation).map_err(PyValueError::new_err)?,
         shared: take(&description, "shared", true)?,
+        memory: cell.map(|cell| MemorySpec { cell, size, layers }),
         head: match &env.action {
             Action::Discrete { n } => Head::Categorical { n: *n },
             Action::MultiDiscrete { n } => Head::MultiCategorical { n: n.clone() },

@@ -14,6 +14,7 @@ def check(config: Config) -> None:
     """Raises a `ConfigError` that says what to change."""
     seats = _check_env(config)
     _check_batches(config, seats)
+    _check_sequences(config)
     _check_schedules(config)
     for size in config.policy.hidden:
         if size < 1:
@@ -51,6 +52,32 @@ def _check_batches(config: Config, seats: int) -> None:
         )
     if rollout > 2**31:
         raise ConfigError(f"a rollout has {rollout} steps, more than {2**31}: lower runner.num_envs or ppo.horizon")
+
+
+def _check_sequences(config: Config) -> None:
+    ppo = config.ppo
+    if config.policy.memory == "none":
+        if ppo.sequence_length is not None:
+            raise ConfigError(
+                f"ppo.sequence_length is {ppo.sequence_length}, but the policy has no memory: "
+                "leave it out, or set policy.memory to lstm or gru"
+            )
+        return
+    length = ppo.sequence_length or ppo.horizon
+    if ppo.horizon % length:
+        raise ConfigError(
+            f"ppo.sequence_length is {length}, which does not divide ppo.horizon {ppo.horizon}: "
+            f"set it to {_nearest_divisor(ppo.horizon, length)}, or change the horizon"
+        )
+    if ppo.minibatch_size % length:
+        raise ConfigError(
+            f"ppo.minibatch_size is {ppo.minibatch_size}, which is no whole number of sequences of {length} steps "
+            f"(ppo.sequence_length): set it to {max(1, round(ppo.minibatch_size / length)) * length}"
+        )
+
+
+def _nearest_divisor(number: int, wanted: int) -> int:
+    return min((n for n in range(1, number + 1) if number % n == 0), key=lambda n: abs(n - wanted))
 
 
 def _check_schedules(config: Config) -> None:

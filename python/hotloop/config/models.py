@@ -62,7 +62,11 @@ class PolicyConfig(Part):
     log_std: float = Field(
         default=0.0, ge=-10, le=5, description="Logarithm of the first standard deviation of continuous actions."
     )
-    memory: Literal["none"] = Field(default="none", description="What the policy remembers between steps.")
+    memory: Literal["none", "lstm", "gru"] = Field(
+        default="none", description="What the policy remembers with from step to step, after its dense layers."
+    )
+    memory_size: int = Field(default=128, ge=1, le=4096, description="Units of each layer of the memory.")
+    memory_layers: int = Field(default=1, ge=1, le=16, description="Layers of the memory, one on top of the other.")
 
 
 class PPOConfig(Part):
@@ -71,6 +75,11 @@ class PPOConfig(Part):
     horizon: int = Field(default=64, ge=1, description="Steps of every row per iteration.")
     epochs: int = Field(default=4, ge=1, description="Passes over the rollout per iteration.")
     minibatch_size: int = Field(default=1024, ge=1, description="Steps per gradient step.")
+    sequence_length: int | None = Field(
+        default=None,
+        ge=1,
+        description="Steps that gradients go back through the memory; divides the horizon. Left out: all of it.",
+    )
     learning_rate: float = Field(default=1e-3, gt=0, description="Step size of Adam.")
     learning_rate_schedule: Schedule = Field(
         default="constant", description="`linear` lets the learning rate fall to zero over train.steps."

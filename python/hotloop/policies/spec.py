@@ -10,10 +10,14 @@ if TYPE_CHECKING:
 
 def native_description(policy: PolicyConfig) -> dict[str, Any]:
     """What the native learner builds a policy from."""
-    return {
+    described = {
         "hidden": list(policy.hidden),
         "activation": policy.activation,
         "shared": policy.shared,
         "embedding": policy.embedding,
         "log_std": policy.log_std,
     }
+    if policy.memory != "none":
+        names = ("memory", "memory_size", "memory_layers")
+        described |= {name: getattr(policy, name) for name in names}
+    return described

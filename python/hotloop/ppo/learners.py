@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hotloop import _core
+from hotloop.config.errors import ConfigError
 from hotloop.policies.spec import native_description
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ def choose(config: Config) -> Choice:
 
 def build_native(config: Config, rows: int, *, attempt: int = 0, num_threads: int | None = None) -> _core.Learner:
     """The native learner of a run, with its first weights."""
+    if config.policy.memory != "none":
+        raise ConfigError(f"policy.memory is {config.policy.memory}: the native learner cannot train it yet")
     return _core.Learner(
         config.env.name,
         config.env.options,

@@ -5,6 +5,19 @@ use hotloop_core::rng::Stream;
 
 use super::spec::{Array, Role};
 
+/// Fills a memory's weights: each gate's are orthogonal, of gain 1.
+pub fn orthogonal_gates(array: &Array, gates: usize, stream: Stream, params: &mut [f32]) {
+    let units = array.cols / gates;
+    for gate in 0..gates {
+        let vectors = Vectors::new(units, array.rows, stream.fold(gate as u32));
+        for unit in 0..units {
+            for input in 0..array.rows {
+                params[array.place(gate * units + unit, input)] = vectors.entry(unit, input) as f32;
+            }
+        }
+    }
+}
+
 /// Fills a matrix: the shorter of its sides has orthogonal unit vectors, scaled by each output's gain.
 pub fn orthogonal(array: &Array, stream: Stream, gain: impl Fn(usize) -> f64, params: &mut [f32]) {
     // As [outputs, inputs]; a table's rows are inputs.
@@ -12,7 +25,35 @@ pub fn orthogonal(array: &Array, stream: Stream, gain: impl Fn(usize) -> f64, pa
         Role::Outputs => (array.rows, array.cols),
         _ => (array.cols, array.rows),
     };
-    let (count, len) = (outputs.min(inputs), outputs.max(inputs));
+    let vectors = Vectors::new(outputs, inputs, stream);
+    for output in 0..outputs {
+        for input in 0..inputs {
+            let place = match array.role {
+                Role::Outputs => output * array.stride + input,
+                _ => input * array.stride + output,
+            };
+            params[array.offset + place] = (vectors.entry(output, input) * gain(output)) as f32;
+        }
+    }
+}
+
+/// A matrix whose rows or columns, whichever are fewer, are orthogonal unit vectors.
+struct Vectors {
+    vectors: Vec<Vec<f64>>,
+    wide: bool,
+}
+
+impl Vectors {
+    fn new(outputs: usize, inputs: usize, stream: Stream) -> Self {
+        Self { vectors: unit_vectors(outputs.min(inputs), outputs.max(inputs), stream), wide: outputs <= inputs }
+    }
+
+    fn entry(&self, output: usize, input: usize) -> f64 {
+        if self.wide { self.vectors[output][input] } else { self.vectors[input][output] }
+    }
+}
+
+fn unit_vectors(count: usize, len: usize, stream: Stream) -> Vec<Vec<f64>> {
     let mut vectors = vec![vec![0.0_f64; len]; count];
     for (i, vector) in vectors.iter_mut().enumerate() {
         let row = stream.fold(i as u32);
@@ -35,18 +76,7 @@ pub fn orthogonal(array: &Array, stream: Stream, gain: impl Fn(usize) -> f64, pa
         let length = dot(vector, vector).sqrt();
         vector.iter_mut().for_each(|x| *x /= length);
     }
-    let entry = |output: usize, input: usize| {
-        if outputs <= inputs { vectors[output][input] } else { vectors[input][output] }
-    };
-    for output in 0..outputs {
-        for input in 0..inputs {
-            let place = match array.role {
-                Role::Outputs => output * array.stride + input,
-                _ => input * array.stride + output,
-            };
-            params[array.offset + place] = (entry(output, input) * gain(output)) as f32;
-        }
-    }
+    vectors
 }
 
 fn dot(a: &[f64], b: &[f64]) -> f64 {

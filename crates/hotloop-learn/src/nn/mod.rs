@@ -4,6 +4,7 @@ pub mod activation;
 pub mod buffer;
 pub mod init;
 pub mod matmul;
+pub mod memory;
 pub mod net;
 pub mod policy;
 pub mod spec;

@@ -8,7 +8,8 @@ use hotloop_core::simd::{BLOCK, Floats, Simd};
 use super::activation::{Activate, Activation, Curve, Descend, Gelu, Relu, Silu, Tanh};
 use super::buffer::Buffer;
 use super::matmul::{Into, Left, Plain, Right, Size, Start, multiply};
-use super::spec::{Arrays, Input, Role, padded};
+use super::memory::Memory;
+use super::spec::{Arrays, Input, PolicySpec, Role, padded};
 
 /// Rows that go through a network together.
 pub const TILE: usize = 64;
@@ -40,6 +41,8 @@ enum First {
 pub struct Net {
     first: First,
     layers: Vec<Dense>,
+    /// What it remembers, if it does.
+    pub memory: Option<Memory>,
     head: Dense,
     activation: Activation,
     mirror_len: usize,
@@ -61,16 +64,10 @@ pub struct Workspace {
 }
 
 impl Net {
-    /// Lays out a network whose arrays are called `prefix`... and whose outputs are called `head`.
-    pub fn new(
-        arrays: &mut Arrays,
-        input: &Input,
-        hidden: &[usize],
-        activation: Activation,
-        names: (&str, &str),
-        outputs: usize,
-    ) -> Self {
-        let (prefix, head) = names;
+    /// Lays out a network whose dense layers, memory and outputs are called by these names.
+    pub fn new(arrays: &mut Arrays, spec: &PolicySpec, names: [&str; 3], outputs: usize) -> Self {
+        let [prefix, memory, head] = names;
+        let (input, hidden) = (&spec.input, &spec.hidden[..]);
         let mut mirror_len = 0;
         let (mut width, first, skip) = match *input {
             Input::Real { len } | Input::Bytes { len, .. } => (len, First::Given, 0),
@@ -95,10 +92,12 @@ impl Net {
             layers.push(Dense { inputs: width, outputs: *size, weights, bias, mirror });
             width = *size;
         }
+        let memory = spec.memory.map(|kind| Memory::new(arrays, kind, width, memory));
+        width = memory.as_ref().map_or(width, |memory| memory.spec.size);
         let weights = arrays.add(format!("{head}.weight"), Role::Outputs, outputs, width);
         let bias = arrays.add(format!("{head}.bias"), Role::Vector, 1, outputs);
         let head = Dense { inputs: width, outputs, weights, bias, mirror: None };
-        Self { first, layers, head, activation, mirror_len, outputs }
+        Self { first, layers, memory, head, activation: spec.activation, mirror_len, outputs }
     }
 
     /// How many numbers the transposed weights take.

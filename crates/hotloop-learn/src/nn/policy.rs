@@ -4,7 +4,8 @@ use hotloop_core::rng::{Purpose, Stream};
 use hotloop_core::simd::Simd;
 
 use super::buffer::Buffer;
-use super::init::orthogonal;
+use super::init::{orthogonal, orthogonal_gates};
+use super::memory;
 use super::net::{Net, Workspace};
 use super::spec::{Array, Arrays, Head, Input, PolicySpec, Role};
 
@@ -62,13 +63,12 @@ impl Policy {
         check(spec)?;
         let mut arrays = Arrays::default();
         let outputs = spec.head.outputs();
-        let (input, hidden, activation) = (&spec.input, &spec.hidden[..], spec.activation);
         let nets = if spec.shared {
-            vec![Net::new(&mut arrays, input, hidden, activation, ("trunk", "heads"), outputs + 1)]
+            vec![Net::new(&mut arrays, spec, ["trunk", "memory", "heads"], outputs + 1)]
         } else {
             vec![
-                Net::new(&mut arrays, input, hidden, activation, ("policy", "policy.head"), outputs),
-                Net::new(&mut arrays, input, hidden, activation, ("value", "value.head"), 1),
+                Net::new(&mut arrays, spec, ["policy", "policy.memory", "policy.head"], outputs),
+                Net::new(&mut arrays, spec, ["value", "value.memory", "value.head"], 1),
             ]
         };
         let log_std = match spec.head {
@@ -94,6 +94,8 @@ impl Policy {
             let stream = stream.fold(index as u32);
             match array.role {
                 Role::Vector => {}
+                Role::Gates(gates) => orthogonal_gates(array, gates, stream, &mut self.params),
+                Role::GateBias(_) => memory::first_biases(array, &mut self.params),
                 Role::Outputs => {
                     // Small first preferences, so that all actions are tried; a value of ordinary size.
                     let gain = |row: usize| match (self.spec.shared, array.name.starts_with("value")) {
@@ -134,6 +136,7 @@ impl Policy {
     /// Feeds the rows that were put into `work` forward.
     #[inline(always)]
     pub fn forward<S: Simd>(&self, simd: S, work: &mut PolicyWork, rows: usize) {
+        assert!(self.spec.memory.is_none(), "memory is laid out, but not fed forward yet");
         work.share_input();
         for (net, work) in self.nets.iter().zip(&mut work.nets) {
             net.forward(simd, &self.params, work, rows);
@@ -150,7 +153,7 @@ impl Policy {
 
     /// Multiply-adds of one row forward.
     pub fn products(&self) -> usize {
-        let dense = |array: &&Array| matches!(array.role, Role::Dense | Role::Outputs);
+        let dense = |array: &&Array| matches!(array.role, Role::Dense | Role::Outputs | Role::Gates(_));
         self.arrays.iter().filter(dense).map(|array| array.rows * array.cols).sum()
     }
 }
@@ -161,6 +164,9 @@ fn check(spec: &PolicySpec) -> Result<(), String> {
     }
     if let Some(size) = spec.hidden.iter().find(|size| **size == 0 || **size > 1 << 16) {
         return Err(format!("hidden has a layer of {size}: expected 1 to 65536"));
+    }
+    if let Some(kind) = &spec.memory {
+        memory::check(kind)?;
     }
     let fed = match &spec.input {
         Input::Real { len } | Input::Bytes { len, .. } => *len,

@@ -84,6 +84,66 @@ impl Head {
     }
 }
 
+/// How a memory is carried from one step to the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cell {
+    /// Long short-term memory (Hochreiter and Schmidhuber 1997), with the forget gate.
+    Lstm,
+    /// The gated recurrent unit (Cho et al. 2014), in the form whose reset gate acts after the product.
+    Gru,
+}
+
+impl Cell {
+    /// The one of that name; `none` is none.
+    pub fn parse(name: &str) -> Result<Option<Self>, String> {
+        match name {
+            "none" => Ok(None),
+            "lstm" => Ok(Some(Self::Lstm)),
+            "gru" => Ok(Some(Self::Gru)),
+            other => Err(format!("memory is {other:?}: expected none, lstm or gru")),
+        }
+    }
+
+    /// How many sums each unit makes from its inputs: i, f, g, o or r, z, n, in torch's order.
+    pub fn gates(self) -> usize {
+        match self {
+            Self::Lstm => 4,
+            Self::Gru => 3,
+        }
+    }
+
+    /// How many numbers each unit keeps.
+    pub fn kept(self) -> usize {
+        match self {
+            Self::Lstm => 2,
+            Self::Gru => 1,
+        }
+    }
+}
+
+/// What a network remembers, between its dense layers and its outputs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemorySpec {
+    /// How.
+    pub cell: Cell,
+    /// Units of a layer.
+    pub size: usize,
+    /// Layers, one on top of the other.
+    pub layers: usize,
+}
+
+impl MemorySpec {
+    /// How many numbers one row's memory has.
+    pub fn len(&self) -> usize {
+        self.layers * self.size * self.cell.kept()
+    }
+
+    /// Whether there is nothing to remember with.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
 /// A policy.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PolicySpec {
@@ -95,6 +155,8 @@ pub struct PolicySpec {
     pub activation: Activation,
     /// Whether value and policy share the dense layers.
     pub shared: bool,
+    /// What it remembers; with layers that are not shared, policy and value each have a memory of their own.
+    pub memory: Option<MemorySpec>,
     /// How actions are drawn.
     pub head: Head,
 }
@@ -110,6 +172,10 @@ pub enum Role {
     Outputs,
     /// One number per unit.
     Vector,
+    /// Weights of a memory's gates: panels of one block of units, in each input by input, in each gate by gate.
+    Gates(usize),
+    /// Biases of a memory's gates, in panels like their weights.
+    GateBias(usize),
 }
 
 /// A named array of parameters. Rows are padded to whole blocks; padding is zero and stays zero.
@@ -133,19 +199,30 @@ impl Array {
     /// Its shape in checkpoints: `[outputs, inputs]` for weights, as torch has it.
     pub fn shape(&self) -> Vec<usize> {
         match self.role {
-            Role::Dense => vec![self.cols, self.rows],
+            Role::Dense | Role::Gates(_) => vec![self.cols, self.rows],
             Role::Table | Role::Outputs => vec![self.rows, self.cols],
-            Role::Vector => vec![self.cols],
+            Role::Vector | Role::GateBias(_) => vec![self.cols],
         }
     }
 
     /// Where its elements lie, in the order of checkpoints.
     pub fn places(&self) -> impl Iterator<Item = usize> + '_ {
-        let across = self.role == Role::Dense;
+        let across = matches!(self.role, Role::Dense | Role::Gates(_) | Role::GateBias(_));
         let (outer, inner) = if across { (self.cols, self.rows) } else { (self.rows, self.cols) };
-        (0..outer).flat_map(move |i| {
-            (0..inner).map(move |j| self.offset + if across { j * self.stride + i } else { i * self.stride + j })
-        })
+        (0..outer).flat_map(move |i| (0..inner).map(move |j| if across { self.place(i, j) } else { self.place(j, i) }))
+    }
+
+    /// Where the element of a column and a row lies.
+    pub fn place(&self, col: usize, row: usize) -> usize {
+        self.offset
+            + match self.role {
+                Role::Gates(gates) | Role::GateBias(gates) => {
+                    let (gate, unit) = (col / (self.cols / gates), col % (self.cols / gates));
+                    let panel = unit / BLOCK;
+                    ((panel * self.rows + row) * gates + gate) * BLOCK + unit % BLOCK
+                }
+                _ => row * self.stride + col,
+            }
     }
 }
 
@@ -166,7 +243,11 @@ pub struct Arrays {
 impl Arrays {
     /// A new array; gives its offset.
     pub fn add(&mut self, name: String, role: Role, rows: usize, cols: usize) -> usize {
-        let (offset, stride) = (self.total, padded(cols));
+        let stride = match role {
+            Role::Gates(gates) | Role::GateBias(gates) => gates * padded(cols / gates),
+            _ => padded(cols),
+        };
+        let offset = self.total;
         self.total += rows * stride;
         self.list.push(Array { name, role, offset, rows, cols, stride });
         offset
