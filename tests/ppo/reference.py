@@ -70,7 +70,11 @@ def outputs(weights: dict[str, torch.Tensor], obs: torch.Tensor, activation: str
 
 
 def distribution(
-    weights: dict[str, torch.Tensor], preferences: torch.Tensor, action: torch.Tensor, mask: torch.Tensor | None
+    weights: dict[str, torch.Tensor],
+    preferences: torch.Tensor,
+    action: torch.Tensor,
+    mask: torch.Tensor | None,
+    sets: list[int] | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Logarithms of the probabilities of actions, and entropies."""
     if "log_std" in weights:
@@ -80,8 +84,13 @@ def distribution(
         return log_prob.sum(-1), entropy.expand(len(action))
     if mask is not None:
         preferences = torch.where(mask, preferences, torch.tensor(-1e30, dtype=torch.float64))
-    log_probs = torch.log_softmax(preferences, -1)
-    return log_probs.gather(-1, action[:, None])[:, 0], -(log_probs.exp() * log_probs).sum(-1)
+    log_prob, entropy = torch.zeros(len(action)), torch.zeros(len(action))
+    parts = preferences.split(sets or [preferences.shape[1]], dim=1)
+    for part, taken in zip(parts, action.reshape(len(action), -1).T, strict=True):
+        log_probs = torch.log_softmax(part, -1)
+        log_prob = log_prob + log_probs.gather(-1, taken[:, None])[:, 0]
+        entropy = entropy - (log_probs.exp() * log_probs).sum(-1)
+    return log_prob, entropy
 
 
 def loss(
@@ -104,7 +113,7 @@ def loss(
         obs = obs.reshape(len(obs), -1).double() / scale
     mask = column("mask").bool() if "mask" in rollout else None
     preferences, value = outputs(weights, obs, activation)
-    log_prob, entropy = distribution(weights, preferences, column("action"), mask)
+    log_prob, entropy = distribution(weights, preferences, column("action"), mask, settings.get("sets"))
     weight = column("weight")
 
     def mean(x: torch.Tensor) -> torch.Tensor:

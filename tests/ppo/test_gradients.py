@@ -21,6 +21,7 @@ class Task(NamedTuple):
 # Real numbers, bytes, states (as one-hot and by a table); choices, masked choices, amounts.
 TASKS = {
     "real, choices": Task("cartpole", {}),
+    "real, choices of several sets": Task("recall", {"cues": 5, "symbols": 3, "delay": 2}),
     "real, amounts": Task("pendulum", {}),
     "states, choices": Task("frozen-lake", {}),
     "states by a table, masks": Task("taxi", {}, embedding=5),
@@ -75,12 +76,23 @@ def largest_byte(task: Task) -> int:
     return high if isinstance(high, int) else 1
 
 
+def sets_of(task: Task) -> list[int] | None:
+    """How many choices each set has, where there are several sets."""
+    action = _core.describe(task.env, task.options)["action"]
+    return list(action["n"]) if action["kind"] == "multi-discrete" else None
+
+
 def compare(
-    learner: _core.Learner, rollout: dict[str, Any], activation: str, with_settings: dict[str, Any], high: int
+    learner: _core.Learner,
+    rollout: dict[str, Any],
+    activation: str,
+    with_settings: dict[str, Any],
+    high: int,
+    sets: list[int] | None,
 ) -> None:
     gradients, told = learner.gradient(with_settings)
     weights = leaves(learner)
-    total, parts = loss(weights, rollout, activation, {**with_settings, "high": high})
+    total, parts = loss(weights, rollout, activation, {**with_settings, "high": high, "sets": sets})
     total.backward()  # type: ignore[no-untyped-call]
     for name, part in parts.items():
         if name != "clip_fraction":
@@ -102,7 +114,7 @@ def compare(
 def test_loss_and_gradients_are_those_of_autograd(task: str, shared: bool, activation: str) -> None:
     policy = {"hidden": [37, 21], "activation": activation, "shared": shared, "log_std": -0.4}
     learner, rollout = filled(TASKS[task], policy, envs=13, horizon=7, seed=3)
-    compare(learner, rollout, activation, SETTINGS, largest_byte(TASKS[task]))
+    compare(learner, rollout, activation, SETTINGS, largest_byte(TASKS[task]), sets_of(TASKS[task]))
 
 
 # Fixed examples: at a kink (relu, clip) f32 and f64 may rightly differ, and a rare draw would hit one.
@@ -134,4 +146,4 @@ def test_gradients_hold_for_all_sizes(
     policy = {"hidden": hidden, "activation": activation, "shared": shared, "log_std": 0.2}
     learner, rollout = filled(TASKS[task], policy, envs, horizon, seed)
     changed = {**SETTINGS, "value_clip": value_clip, "normalize_advantages": normalize, "entropy": entropy}
-    compare(learner, rollout, activation, changed, largest_byte(TASKS[task]))
+    compare(learner, rollout, activation, changed, largest_byte(TASKS[task]), sets_of(TASKS[task]))

@@ -108,11 +108,14 @@ def run(
         stack.callback(session.close)
         learners.append(session.learner)
 
+        interval = session.config.track.interval
+
         def advance(_: object) -> None:
-            session.advance(1, math.inf)
+            # As the trainer does: a record's iterations, then what the core has counted.
+            session.advance(interval, math.inf)
             session.gather()
 
-        return Contender("Hotloop", advance, [None] * 4, work_per_pass=4 * case.steps)
+        return Contender("Hotloop", advance, [None], work_per_pass=interval * case.steps)
 
     rate, best = contest(case, ours, peers, seconds=seconds, rounds=rounds, progress=progress)
     forward, learn = _arithmetic(case, learners[0].products)
