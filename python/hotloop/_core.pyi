@@ -3,7 +3,7 @@
 Every class and function here does one thing without conveniences; what people call is in Python, above it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias, TypedDict, final, type_check_only
 
 import numpy as np
@@ -162,7 +162,7 @@ class Pool:
 
 @final
 class Learner:
-    """A policy that learns."""
+    """A policy that learns: for a native env by name, or for the spaces that a description such as `describe`'s has."""
 
     @property
     def num_threads(self) -> int: ...
@@ -172,7 +172,7 @@ class Learner:
     def products(self) -> int: ...
     def __new__(
         cls,
-        name: str,
+        env: str | Mapping[str, Any],
         options: _Options | None,
         policy: dict[str, Any],
         *,

@@ -116,3 +116,14 @@ def test_frozen_policies_play_their_seats_and_only_the_learner_trains() -> None:
     before = learner.arrays()
     learner.update(SETTINGS)
     assert any((before[name] != array).any() for name, array in learner.arrays().items())
+
+
+def test_a_description_stands_for_an_env_and_a_wrong_one_is_named() -> None:
+    described = _core.describe("cartpole")
+    by_name = _core.Learner("cartpole", None, {"hidden": [8]}, rows=1, horizon=1, seed=0).arrays()
+    by_spaces = _core.Learner(described, None, {"hidden": [8]}, rows=1, horizon=1, seed=0).arrays()
+    assert all((by_spaces[name] == array).all() for name, array in by_name.items())
+    for part, found in (("kind", "graph"), ("n", 0)):
+        wrong = {**described, "action": {**described["action"], part: found}}
+        with pytest.raises(ValueError, match="graph|at least one"):
+            _core.Learner(wrong, None, {"hidden": [8]}, rows=1, horizon=1, seed=0)

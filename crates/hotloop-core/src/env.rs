@@ -60,6 +60,15 @@ pub struct Spec {
     pub state_version: u32,
 }
 
+impl Spec {
+    /// Whether a policy for one fits the other.
+    pub fn has_spaces_of(&self, other: &Self) -> bool {
+        (self.seats, self.masked) == (other.seats, other.masked)
+            && self.observation == other.observation
+            && self.action == other.action
+    }
+}
+
 /// Whether the episode goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {

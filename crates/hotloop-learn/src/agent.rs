@@ -206,7 +206,7 @@ impl Agent {
         if self.team.lost() {
             return Err(Error::State("this learner was made before the process forked: make a new one".into()));
         }
-        if pool.rows() != self.setup.rows || *pool.spec() != self.spec {
+        if pool.rows() != self.setup.rows || !pool.spec().has_spaces_of(&self.spec) {
             return input(format!(
                 "the runner has {} rows of {}, the learner {} and its own spaces: they must be the same",
                 pool.rows(),

@@ -138,6 +138,51 @@ pub fn described<'py>(py: Python<'py>, spec: &Spec) -> PyResult<Bound<'py, PyDic
     Ok(described)
 }
 
+/// What an env shows and takes, from a description such as [`described`] gives: of envs that are not native.
+pub fn spec_from(dict: &Bound<'_, PyDict>) -> PyResult<Spec> {
+    let observation: Bound<'_, PyDict> = wanted(dict, "observation")?;
+    let action: Bound<'_, PyDict> = wanted(dict, "action")?;
+    let observation = match wanted::<String>(&observation, "kind")?.as_str() {
+        "box" => Observation::Box {
+            shape: wanted(&observation, "shape")?,
+            low: wanted(&observation, "low")?,
+            high: wanted(&observation, "high")?,
+        },
+        "bytes" => Observation::Bytes { shape: wanted(&observation, "shape")?, high: wanted(&observation, "high")? },
+        "discrete" => Observation::Discrete { n: wanted(&observation, "n")? },
+        kind => return Err(PyValueError::new_err(format!("there are no observations of kind {kind:?}"))),
+    };
+    let action = match wanted::<String>(&action, "kind")?.as_str() {
+        "discrete" => Action::Discrete { n: wanted(&action, "n")? },
+        "multi-discrete" => Action::MultiDiscrete { n: wanted(&action, "n")? },
+        "continuous" => Action::Continuous { low: wanted(&action, "low")?, high: wanted(&action, "high")? },
+        kind => return Err(PyValueError::new_err(format!("there are no actions of kind {kind:?}"))),
+    };
+    if observation.is_empty() || action.width() == 0 || action.choices().contains(&0) {
+        return Err(PyValueError::new_err("observations and actions need at least one element and one choice"));
+    }
+    Ok(Spec {
+        seats: wanted(dict, "seats")?,
+        observation,
+        action,
+        masked: wanted(dict, "masked")?,
+        masks_bind: true,
+        terms: vec!["reward"],
+        metrics: Vec::new(),
+        infos: Vec::new(),
+        step_nanoseconds: 1000,
+        state_version: 0,
+    })
+}
+
+fn wanted<'py, T>(dict: &Bound<'py, PyDict>, key: &str) -> PyResult<T>
+where
+    T: for<'a> FromPyObject<'a, 'py>,
+{
+    let value = dict.get_item(key)?.ok_or_else(|| PyValueError::new_err(format!("a description lacks {key:?}")))?;
+    value.extract().map_err(|_| PyTypeError::new_err(format!("a description's {key:?} is {value:?}")))
+}
+
 /// Numpy's type of an observation.
 pub fn observation_type(observation: &Observation) -> NPY_TYPES {
     match observation {

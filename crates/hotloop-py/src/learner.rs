@@ -17,7 +17,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
-use crate::convert::{observation_type, raised};
+use crate::convert::{observation_type, raised, spec_from};
 use crate::learning::{iteration_settings, policy_spec};
 use crate::pool::Pool;
 use crate::registry;
@@ -112,12 +112,12 @@ impl Learner {
 #[pymethods]
 impl Learner {
     #[new]
-    #[pyo3(signature = (name, options, policy, *, rows, horizon, seed, attempt=0, num_threads=None, first_row=0,
+    #[pyo3(signature = (env, options, policy, *, rows, horizon, seed, attempt=0, num_threads=None, first_row=0,
                         normalize_observations=false, normalize_rewards=false))]
     #[allow(clippy::too_many_arguments)] // Python's keyword arguments
     fn new(
         py: Python<'_>,
-        name: &str,
+        env: &Bound<'_, PyAny>,
         options: Option<&Bound<'_, PyDict>>,
         policy: &Bound<'_, PyDict>,
         rows: usize,
@@ -129,8 +129,10 @@ impl Learner {
         normalize_observations: bool,
         normalize_rewards: bool,
     ) -> PyResult<Self> {
-        let env = registry::find(name)?;
-        let spec = registry::spec(&env, options)?;
+        let spec = match env.cast::<PyDict>() {
+            Ok(described) => spec_from(described)?,
+            Err(_) => registry::spec(&*registry::find(&env.extract::<String>()?)?, options)?,
+        };
         let threads = num_threads.unwrap_or_else(hotloop_core::cpu::usable_cores);
         if threads == 0 || threads > 4096 {
             return Err(PyValueError::new_err(format!("num_threads is {threads}: expected 1 to 4096")));

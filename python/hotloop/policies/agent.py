@@ -40,11 +40,11 @@ class Agent:
         self.options: dict[str, Any] = manifest["options"]
         self.action_repeat: int = manifest["action_repeat"]
         self.steps: int = manifest["steps"]
-        described = _core.describe(self.env, self.options)
+        # The spaces are kept with the policy, so that acting needs neither the env nor what the env needs.
+        described = {key: manifest[key] for key in ("seats", "observation", "action", "masked")}
         self._observation = described["observation"]
         self._action = described["action"]
-        self._masked = described["masked"]
-        self._learner = build_player(self.env, self.options, manifest["policy"], manifest["normalize_observations"])
+        self._learner = build_player(described, manifest["policy"], manifest["normalize_observations"])
         weights, statistics = checkpoint.policy()
         self._learner.set_arrays(weights)
         self._learner.set_state(statistics)

@@ -9,6 +9,8 @@ from hotloop.config.errors import ConfigError
 from hotloop.policies.spec import native_description
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from hotloop.config import Config
 
 
@@ -26,13 +28,15 @@ def choose(config: Config) -> Choice:
     return Choice(config.train.learner, "train.learner names it")
 
 
-def build_native(config: Config, rows: int, *, attempt: int = 0, num_threads: int | None = None) -> _core.Learner:
-    """The native learner of a run, with its first weights."""
+def build_native(
+    config: Config, described: Mapping[str, Any], rows: int, *, attempt: int = 0, num_threads: int | None = None
+) -> _core.Learner:
+    """The native learner of a run, with its first weights, for an env with these spaces."""
     if config.policy.memory != "none":
         raise ConfigError(f"policy.memory is {config.policy.memory}: the native learner cannot train it yet")
     return _core.Learner(
-        config.env.name,
-        config.env.options,
+        described,
+        None,
         native_description(config.policy),
         rows=rows,
         horizon=config.ppo.horizon,
@@ -44,8 +48,8 @@ def build_native(config: Config, rows: int, *, attempt: int = 0, num_threads: in
     )
 
 
-def build_player(env: str, options: dict[str, Any], policy: dict[str, Any], normalize: bool) -> _core.Learner:
+def build_player(described: Mapping[str, Any], policy: dict[str, Any], normalize: bool) -> _core.Learner:
     """A native policy that only acts."""
     return _core.Learner(
-        env, options, policy, rows=1, horizon=1, seed=0, num_threads=1, normalize_observations=normalize
+        described, None, policy, rows=1, horizon=1, seed=0, num_threads=1, normalize_observations=normalize
     )

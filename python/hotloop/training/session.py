@@ -17,6 +17,7 @@ from hotloop.training.counters import Counters, Since
 from hotloop.training.errors import CheckpointError
 from hotloop.training.evaluation import Evaluation, evaluate, evaluation_seed
 from hotloop.training.learning import Introduction
+from hotloop.training.sources import make_source
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,9 +25,6 @@ if TYPE_CHECKING:
     from hotloop.config import Config
     from hotloop.training.callbacks import IterationReport
     from hotloop.training.checkpoint import Arrays, Checkpoint
-
-# Rows of a group, which one thread carries through the horizon.
-_GROUP_ROWS = 64
 
 
 class Session:
@@ -43,30 +41,27 @@ class Session:
         self, config: Config, *, first: tuple[Arrays, Arrays] | None = None, attempt: int = 0, debug: bool = False
     ) -> None:
         self.config = config
-        options = config.env.options
-        self.described = _core.describe(config.env.name, options)
-        rows = config.runner.num_envs * self.described["seats"]
-        self.steps_per_iteration = rows * config.ppo.horizon
         try:
-            self.learner = build_native(config, rows, attempt=attempt, num_threads=1 if debug else None)
+            self.source = make_source(config, debug=debug)
         except ValueError as error:
             raise ConfigError(str(error)) from None
-        if first is not None:
-            put_first_weights(self.learner, *first)
-        self.pool = _core.Pool(
-            config.env.name,
-            config.runner.num_envs,
-            num_threads=1,
-            num_groups=min(config.runner.num_envs, -(-rows // _GROUP_ROWS)),
-            options=options,
-            autoreset="same_step",
-            action_repeat=config.runner.action_repeat,
-        )
-        self.pool.seed(config.train.seed, attempt)
-        self.pool.reset()
+        self.described = self.source.described
+        rows = self.source.rows
+        self.steps_per_iteration = rows * config.ppo.horizon
+        try:
+            threads = 1 if debug else None
+            self.learner = build_native(config, self.described, rows, attempt=attempt, num_threads=threads)
+            if first is not None:
+                put_first_weights(self.learner, *first)
+            self.source.reset(config.train.seed, attempt)
+        except ValueError as error:
+            self.source.close()
+            raise ConfigError(str(error)) from None
+        except BaseException:
+            self.source.close()
+            raise
         self.settings = Settings(config, rows)
         self.counters = Counters(attempt=attempt, recent=deque(maxlen=config.train.until_episodes))
-        self._debug = debug
 
     def introduce(self) -> Introduction:
         """What learns, in words."""
@@ -107,13 +102,7 @@ class Session:
     def advance(self, count: int, seconds: float) -> None:
         """Makes up to `count` iterations, which share their settings; none begins after these seconds."""
         start = time.perf_counter()
-        told: dict[str, Any]
-        if self._debug:
-            from hotloop.ppo.checking import iterate_checked
-
-            told = iterate_checked(self.learner, self.pool, self.settings_now())
-        else:
-            told = dict(self.learner.iterate(self.pool, self.settings_now(), count, seconds))
+        told = self.source.advance(self.learner, self.settings_now(), count, seconds)
         spent = time.perf_counter() - start
         self.counters.iterations += told["iterations"]
         self.counters.steps += told["steps"]
@@ -122,12 +111,11 @@ class Session:
 
     def gather(self) -> None:
         """Takes over what the core has counted: finished episodes and faults."""
-        told = self.pool.episodes()
-        faults, _ = self.pool.faults()
+        told = self.source.episodes()
         self.counters.episodes += told["count"]
         self.counters.recent.extend(told["returns"].tolist())
         self.counters.since.add_episodes(told)
-        self.counters.since.faults += faults
+        self.counters.since.faults += self.source.faults()
 
     def record(self, *, with_statistics: bool) -> IterationReport:
         """The record of the iterations since the last one."""
@@ -170,6 +158,8 @@ class Session:
             "action_repeat": self.config.runner.action_repeat,
             "observation": self.described["observation"],
             "action": self.described["action"],
+            "masked": self.described["masked"],
+            "seats": self.described["seats"],
             "steps": self.counters.steps,
             "iterations": self.counters.iterations,
             "seed": self.config.train.seed,
@@ -184,7 +174,7 @@ class Session:
             },
             "date": date,
         }
-        return checkpoints.save(folder, self.learner, self.pool.snapshot(), self.counters.to_json(), manifest)
+        return checkpoints.save(folder, self.learner, self.source.snapshot(), self.counters.to_json(), manifest)
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Goes to a checkpoint; after a rollback everything random is drawn anew from there."""
@@ -195,17 +185,17 @@ class Session:
         try:
             self.learner.set_arrays(weights)
             self.learner.set_state(state)
-            self.pool.restore(envs)
+            self.source.restore(envs)
         except (TypeError, ValueError, RuntimeError) as error:
             raise CheckpointError(f"the checkpoint {checkpoint.path} does not fit this run: {error}") from None
         self.counters = Counters.from_json(counters, self.config.train.until_episodes)
         if attempt > self.counters.attempt:
             self.counters.attempt = attempt
-            self.pool.seed(self.config.train.seed, attempt)
+            self.source.seed(self.config.train.seed, attempt)
 
     def close(self) -> None:
-        """Ends the envs' threads."""
-        self.pool.close()
+        """Ends the envs' threads and processes."""
+        self.source.close()
 
 
 def must_belong(checkpoint: Checkpoint, config: Config) -> None:

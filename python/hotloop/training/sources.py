@@ -1,0 +1,161 @@
+"""Where a learner's rollouts come from: native envs, collected from natively, or any runner that a policy serves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from hotloop import _core
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hotloop.config import Config
+    from hotloop.runners.threads import ThreadRunner
+
+# Rows of a group, which one thread carries through the horizon.
+_GROUP_ROWS = 64
+
+
+class Source(Protocol):
+    """The envs of a run, and how an iteration is made with them."""
+
+    described: Mapping[str, Any]
+    """What `_core.describe` tells of a native env: spaces, seats, terms, metrics."""
+    rows: int
+
+    def seed(self, seed: int, attempt: int) -> None:
+        """Restarts every random stream; `attempt` is part of its key. `reset` or `restore` comes first."""
+
+    def reset(self, seed: int, attempt: int) -> None:
+        """Starts every env anew."""
+
+    def advance(self, learner: _core.Learner, settings: dict[str, Any], count: int, seconds: float) -> dict[str, Any]:
+        """Makes up to `count` iterations with equal settings; none begins after these seconds."""
+
+    def episodes(self) -> _core._Episodes:
+        """Episodes that finished since the last call, as the core counts them."""
+
+    def faults(self) -> int:
+        """How many envs faulted since the last call."""
+
+    def snapshot(self) -> bytes:
+        """The whole state of the envs."""
+
+    def restore(self, state: bytes) -> None:
+        """Goes back to a snapshot."""
+
+    def close(self) -> None:
+        """Ends threads and processes."""
+
+
+class NativeSource:
+    """Native envs for the native learner: an iteration is one native call."""
+
+    def __init__(self, config: Config, *, debug: bool = False) -> None:
+        env, runner = config.env, config.runner
+        self.described: Mapping[str, Any] = _core.describe(env.name, env.options)
+        self.rows = runner.num_envs * self.described["seats"]
+        self._debug = debug
+        self._pool = _core.Pool(
+            env.name,
+            runner.num_envs,
+            num_threads=1,
+            num_groups=min(runner.num_envs, -(-self.rows // _GROUP_ROWS)),
+            options=env.options,
+            autoreset="same_step",
+            action_repeat=runner.action_repeat,
+        )
+
+    def seed(self, seed: int, attempt: int) -> None:
+        """Restarts every random stream."""
+        self._pool.seed(seed, attempt)
+
+    def reset(self, seed: int, attempt: int) -> None:
+        """Starts every env anew."""
+        self._pool.seed(seed, attempt)
+        self._pool.reset()
+
+    def advance(self, learner: _core.Learner, settings: dict[str, Any], count: int, seconds: float) -> dict[str, Any]:
+        """Makes iterations; when debugging one, part by part, with a look at every array."""
+        if self._debug:
+            from hotloop.ppo.checking import iterate_checked
+
+            return iterate_checked(learner, self._pool, settings)
+        return learner.iterate(self._pool, settings, count, seconds)
+
+    def episodes(self) -> _core._Episodes:
+        """Episodes that finished since the last call."""
+        return self._pool.episodes()
+
+    def faults(self) -> int:
+        """How many envs faulted since the last call."""
+        return self._pool.faults()[0]
+
+    def snapshot(self) -> bytes:
+        """The whole state of the envs."""
+        return self._pool.snapshot()
+
+    def restore(self, state: bytes) -> None:
+        """Goes back to a snapshot."""
+        self._pool.restore(state)
+
+    def close(self) -> None:
+        """Ends the envs' threads."""
+        self._pool.close()
+
+
+class ServedSource:
+    """Any runner that resets envs in the same step; the policy serves the groups that are ready first."""
+
+    def __init__(self, runner: ThreadRunner, described: Mapping[str, Any]) -> None:
+        self.described = described
+        self.rows = runner.num_envs
+        self.runner = runner
+        self._seen: tuple[Any, dict[str, Any]] | None = None
+        self._server: Any = None
+
+    def seed(self, seed: int, attempt: int) -> None:
+        """Restarts every random stream."""
+        self.runner._seed(seed, attempt)
+
+    def reset(self, seed: int, attempt: int) -> None:
+        """Starts every env anew."""
+        self.runner._seed(seed, attempt)
+        self._seen = self.runner.reset()
+        self._server = None
+
+    def advance(self, learner: _core.Learner, settings: dict[str, Any], count: int, seconds: float) -> dict[str, Any]:
+        """Makes one iteration."""
+        from hotloop.ppo.serving import Server
+
+        if self._server is None:
+            assert self._seen is not None
+            self._server = Server(learner, self.runner, *self._seen)
+        told: dict[str, Any] = self._server.iterate(settings)
+        return told
+
+    def episodes(self) -> _core._Episodes:
+        """Episodes that finished since the last call."""
+        return self.runner._pool.episodes()
+
+    def faults(self) -> int:
+        """How many envs faulted since the last call."""
+        return self.runner.faults().count
+
+    def snapshot(self) -> bytes:
+        """The state of the envs, as far as they offer it."""
+        return self.runner.snapshot()
+
+    def restore(self, state: bytes) -> None:
+        """Goes back to a snapshot."""
+        self._seen = self.runner.restore(state)
+        self._server = None
+
+    def close(self) -> None:
+        """Ends threads and processes."""
+        self.runner.close()
+
+
+def make_source(config: Config, *, debug: bool = False) -> Source:
+    """The envs of a run."""
+    return NativeSource(config, debug=debug)
