@@ -125,5 +125,5 @@ def test_a_description_stands_for_an_env_and_a_wrong_one_is_named() -> None:
     assert all((by_spaces[name] == array).all() for name, array in by_name.items())
     for part, found in (("kind", "graph"), ("n", 0)):
         wrong = {**described, "action": {**described["action"], part: found}}
-        with pytest.raises(ValueError, match="graph|at least one"):
+        with pytest.raises(ValueError, match=r"graph|at least one"):
             _core.Learner(wrong, None, {"hidden": [8]}, rows=1, horizon=1, seed=0)
