@@ -354,14 +354,33 @@ fn distance(from: *mut f32, to: *mut f32) -> isize {
 /// Adds `rows` rows of `width` numbers to a row, one after the other.
 #[inline(always)]
 unsafe fn add_rows<S: Simd>(simd: S, from: *const f32, width: usize, rows: usize, to: *mut f32) {
-    for col in (0..width).step_by(S::LANES) {
-        // SAFETY: the caller's promise: rows of whole blocks.
-        unsafe {
-            let mut sum = simd.load(to.add(col));
-            for row in 0..rows {
-                sum = sum + simd.load(from.add(row * width + col));
+    let mut col = 0;
+    // SAFETY: the caller's promise: rows of whole blocks.
+    unsafe {
+        // Additions of one column wait for each other; those of several columns need not.
+        while width - col >= 4 * S::LANES {
+            add_columns::<S, 4>(simd, from.add(col), width, rows, to.add(col));
+            col += 4 * S::LANES;
+        }
+        while col < width {
+            add_columns::<S, 1>(simd, from.add(col), width, rows, to.add(col));
+            col += S::LANES;
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn add_columns<S: Simd, const VECS: usize>(simd: S, from: *const f32, width: usize, rows: usize, to: *mut f32) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut sums: [S::F; VECS] = std::array::from_fn(|v| simd.load(to.add(v * S::LANES)));
+        for row in 0..rows {
+            for (v, sum) in sums.iter_mut().enumerate() {
+                *sum = *sum + simd.load(from.add(row * width + v * S::LANES));
             }
-            sum.store(to.add(col));
+        }
+        for (v, sum) in sums.iter().enumerate() {
+            sum.store(to.add(v * S::LANES));
         }
     }
 }
