@@ -59,6 +59,7 @@ class _Description(TypedDict):
     observation: dict[str, Any]
     action: dict[str, Any]
     masked: bool
+    state_version: int
     terms: list[str]
     metrics: list[str]
     infos: list[tuple[str, int]]

@@ -132,6 +132,7 @@ pub fn described<'py>(py: Python<'py>, spec: &Spec) -> PyResult<Bound<'py, PyDic
     described.set_item("observation", observation)?;
     described.set_item("action", action)?;
     described.set_item("masked", spec.masked)?;
+    described.set_item("state_version", spec.state_version)?;
     described.set_item("terms", &spec.terms)?;
     described.set_item("metrics", &spec.metrics)?;
     described.set_item("infos", &spec.infos)?;

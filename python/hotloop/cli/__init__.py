@@ -9,12 +9,13 @@ from typing import Annotated
 import typer
 
 from hotloop import __version__
-from hotloop.cli import bench, bench_train, envs, eval, train, verify
+from hotloop.cli import bench, bench_train, envs, eval, play, train, verify
 
 app = typer.Typer(add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False)
 app.command("train")(train.train)
 app.command("eval")(eval.evaluate)
 app.command("verify")(verify.verify)
+app.command("play")(play.play)
 app.command("envs")(envs.envs)
 bench.app.command("train")(bench_train.train)
 bench.app.command("ladder")(bench_train.ladder)
@@ -39,6 +40,7 @@ def _hotloop(
     \b
       hotloop train cartpole                train until solved, in a second
       hotloop eval last                     how well that policy does
+      hotloop play last                     watch it
       hotloop verify last                   repeat the run, compare every bit
       hotloop envs                          the envs there are
       hotloop envs tag                      one of them in full: options, rewards, state

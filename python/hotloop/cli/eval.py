@@ -38,6 +38,7 @@ def evaluate(
         raise UserError(f"--seed is {seed}: expected 0 to 2**64 - 1")
 
     from hotloop.cli import naming
+    from hotloop.episodes.episode import fresh_seed
     from hotloop.policies.agent import load
     from hotloop.training import TrainingError
     from hotloop.training import evaluate as play
@@ -53,7 +54,7 @@ def evaluate(
         agent.env,
         agent.options,
         episodes=episodes,
-        seed=_fresh(seed),
+        seed=fresh_seed(seed),
         deterministic=not stochastic,
         action_repeat=agent.action_repeat,
     )
@@ -65,13 +66,6 @@ def evaluate(
     if at_least is not None and not found.mean >= at_least:
         tell(f"The mean is below {at_least:g}.")
         raise typer.Exit(1)
-
-
-def _fresh(seed: int) -> int:
-    """A seed whose episodes neither training nor its own evaluations have seen, whatever theirs was."""
-    import hashlib
-
-    return int.from_bytes(hashlib.blake2b(f"{seed}/fresh".encode(), digest_size=8).digest(), "little")
 
 
 def _in_words(agent: Agent, found: Evaluation) -> list[str]:

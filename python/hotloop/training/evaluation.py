@@ -14,6 +14,8 @@ from hotloop import _core
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from hotloop.episodes.keeping import Top
+
 # Envs that play at once; each plays one episode, so that short episodes do not count more often than long ones.
 _AT_ONCE: Final = 1024
 # An episode that is not over by then counts as it stands: in some envs a policy can go in circles for ever.
@@ -61,8 +63,9 @@ def evaluate(
     deterministic: bool = True,
     num_threads: int | None = None,
     action_repeat: int = 1,
+    top: Top | None = None,
 ) -> Evaluation:
-    """Plays episodes of fresh envs, one per env (and agent), and counts them."""
+    """Plays episodes of fresh envs, one per env (and agent), and counts them; `top` gets to see the best."""
     parts = []
     first_env = 0
     metrics: list[str] = []
@@ -83,7 +86,10 @@ def evaluate(
         described = pool.describe()
         metrics, terms = described["metrics"], len(described["terms"])
         pool.seed(seed)
-        parts.append(_play(learner, pool, count * seats, first_env * seats, seed, deterministic))
+        taken: list[NDArray[Any]] | None = None if top is None else []
+        parts.append(_play(learner, pool, count * seats, first_env * seats, seed, deterministic, taken))
+        if top is not None and taken is not None:
+            top.add(first_env, seats, taken, parts[-1][0])
         pool.close()
         first_env += count
     returns, lengths = (np.concatenate([part[i] for part in parts])[:episodes] for i in range(2))
@@ -92,7 +98,13 @@ def evaluate(
 
 
 def _play(
-    learner: _core.Learner, pool: _core.Pool, rows: int, first_row: int, seed: int, deterministic: bool
+    learner: _core.Learner,
+    pool: _core.Pool,
+    rows: int,
+    first_row: int,
+    seed: int,
+    deterministic: bool,
+    taken: list[NDArray[Any]] | None,
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     """Every row's first episode: returns, lengths, and sums of terms and metrics, by row."""
     obs, info = pool.reset()
@@ -102,6 +114,9 @@ def _play(
         actions, _, _ = learner.act(
             obs, info.get("action_mask"), deterministic=deterministic, seed=seed, step=step, first_row=first_row
         )
+        if taken is not None:
+            # Choices are small numbers, and there may be many of them.
+            taken.append(actions.astype(np.int16) if actions.dtype.kind == "i" else actions)
         obs, reward, terminated, truncated, info = pool.step(actions)
         returns += np.where(played, 0.0, reward)
         lengths += ~played

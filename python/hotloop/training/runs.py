@@ -79,6 +79,7 @@ class RunFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.checkpoints = path / "checkpoints"
+        self.replays = path / "replays"
         self.metrics = path / "metrics.jsonl"
         self._lock = _lock(path)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from hotloop import _core
 from hotloop.config.errors import ConfigError
+from hotloop.episodes.keeping import Top
 from hotloop.policies.spec import native_description
 from hotloop.ppo.learners import build_native, choose
 from hotloop.ppo.settings import Settings
@@ -62,6 +63,7 @@ class Session:
             raise
         self.settings = Settings(config, rows)
         self.counters = Counters(attempt=attempt, recent=deque(maxlen=config.train.until_episodes))
+        self.top: Top | None = None
 
     def introduce(self) -> Introduction:
         """What learns, in words."""
@@ -130,16 +132,19 @@ class Session:
         return report
 
     def evaluate(self) -> Evaluation:
-        """Plays the run's evaluation episodes."""
-        train = self.config.train
+        """Plays the run's evaluation episodes; `top` has the best of them."""
+        train, env, repeat = self.config.train, self.config.env, self.config.runner.action_repeat
+        seed = evaluation_seed(train.seed)
+        self.top = Top(env.name, env.options, seed=seed, action_repeat=repeat)
         found = evaluate(
             self.learner,
-            self.config.env.name,
-            self.config.env.options,
+            env.name,
+            env.options,
             episodes=train.evaluate_episodes,
-            seed=evaluation_seed(train.seed),
+            seed=seed,
             num_threads=1,
-            action_repeat=self.config.runner.action_repeat,
+            action_repeat=repeat,
+            top=self.top,
         )
         self.counters.evaluation = found
         self.counters.evaluated_at = self.counters.iterations

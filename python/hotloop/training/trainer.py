@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from hotloop import _core
+from hotloop.episodes import keeping
 from hotloop.training import checkpoint as checkpoints
 from hotloop.training.callbacks import (
     Callback,
@@ -151,6 +152,7 @@ class Trainer:
             self._saved_at = counters.iterations
             self._shown_at = (counters.steps, counters.seconds)
         checkpoints.forget_after(self._folder.checkpoints, -1 if found is None else found.steps)
+        keeping.forget_after(self._folder.replays, -1 if found is None else found.steps)
 
     def _newest_fitting(self, *, attempt: int) -> Checkpoint | None:
         """Goes to the newest checkpoint that is whole and of this run, with the keys of this attempt or its own."""
@@ -261,6 +263,7 @@ class Trainer:
         # Time that was lost was spent all the same.
         self._session.counters.seconds = spent
         steps = 0 if found is None else found.steps
+        keeping.forget_after(self._folder.replays, steps)
         self._is_best = False
         rate = self._session.learning_rate
         what = f"{at}; the run goes on from step {steps} with the learning rate halved to {rate:g}"
@@ -279,11 +282,20 @@ class Trainer:
         counters = self._session.counters
         if counters.evaluated_at != counters.iterations:
             found = self._session.evaluate()
+            self._keep_best()
             if not math.isnan(found.mean) and (counters.best is None or found.mean > counters.best.mean):
                 counters.best = found
                 self._is_best = True
             report = EvaluationReport(counters.iterations, counters.steps, found, self._is_best, confirms)
             self._tell("evaluation", report)
+
+    def _keep_best(self) -> None:
+        """Keeps the best episodes of all evaluations; an algorithm that knows its result without playing has none."""
+        top: keeping.Top | None = getattr(self._session, "top", None)
+        if top is not None:
+            folder, steps = self._folder.replays, self._session.counters.steps
+            with self._disk():
+                keeping.keep(folder, top, run=self._folder.path.name, steps=steps, by="evaluation")
 
     def _look_whether_solved(self) -> None:
         """`until` is reached when training episodes say so and an evaluation confirms it."""

@@ -1,0 +1,54 @@
+"""Who plays: a policy that was learned, or chance."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hotloop import _core
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from hotloop.episodes.episode import Chooser
+    from hotloop.policies.agent import Agent
+
+
+def by_chance(env: str, options: dict[str, Any], *, seed: int, index: int = 0) -> Chooser:
+    """Legal actions, all equally likely."""
+    action = _core.describe(env, options)["action"]
+    draws = np.random.default_rng([seed, index])
+
+    def choose(obs: NDArray[Any], mask: NDArray[np.int8] | None, step: int) -> NDArray[Any]:
+        rows = len(obs)
+        if action["kind"] == "continuous":
+            low, high = np.array(action["low"], np.float32), np.array(action["high"], np.float32)
+            amounts: NDArray[np.float32] = low + (high - low) * draws.random((rows, len(low)), np.float32)
+            return amounts
+        sets = [action["n"]] if action["kind"] == "discrete" else action["n"]
+        allowed = np.ones((rows, sum(sets)), np.int8) if mask is None else mask
+        parts = np.split(allowed, np.cumsum(sets)[:-1], axis=1)
+        choices = np.stack([_one_of_each(part, draws) for part in parts], 1)
+        return choices[:, 0] if action["kind"] == "discrete" else choices
+
+    return choose
+
+
+def _one_of_each(allowed: NDArray[np.int8], draws: np.random.Generator) -> NDArray[np.int64]:
+    """A random allowed column of each row; the first where none is."""
+    keys = draws.random(allowed.shape) * (allowed != 0)
+    first: NDArray[np.int64] = keys.argmax(1)
+    return first
+
+
+def by_policy(agent: Agent, *, seed: int, index: int = 0, seats: int = 1, deterministic: bool = True) -> Chooser:
+    """A policy's most probable actions, or actions drawn from it as an evaluation with that seed would."""
+
+    def choose(obs: NDArray[Any], mask: NDArray[np.int8] | None, step: int) -> NDArray[Any]:
+        actions, _, _ = agent.learner.act(
+            obs, mask, deterministic=deterministic, seed=seed, step=step, first_row=index * seats
+        )
+        return actions
+
+    return choose

@@ -1,0 +1,96 @@
+"""The best episodes of a run's evaluations, kept as replays in the run's folder: a few, and always the same few."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from hotloop.episodes.episode import Episode
+from hotloop.episodes.replay import Replay, ReplayError, read_replay, write_replay
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+SUFFIX: Final = ".replay"
+_MOST: Final = 3
+
+
+class Top:
+    """Collects the best episodes of one evaluation while it goes on."""
+
+    def __init__(
+        self, env: str, options: Mapping[str, Any], *, seed: int, action_repeat: int = 1, most: int = _MOST
+    ) -> None:
+        self._env = env
+        self._options = options
+        self._seed = seed
+        self._action_repeat = action_repeat
+        self._most = most
+        self._best: list[tuple[float, int, NDArray[Any]]] = []
+
+    def add(self, first_env: int, seats: int, taken: list[NDArray[Any]], returns: NDArray[Any]) -> None:
+        """Looks at envs that played together: every row's actions, step by step, and its return."""
+        totals = np.asarray(returns, np.float64).reshape(-1, seats).sum(1)
+        for env in np.argsort(-totals, kind="stable")[: self._most].tolist():
+            rows = slice(env * seats, (env + 1) * seats)
+            actions = np.stack([step[rows] for step in taken])
+            self._best.append((float(totals[env]), first_env + env, actions))
+        self._best = sorted(self._best, key=lambda found: (-found[0], found[1]))[: self._most]
+
+    def replays(self, least: float, **about: Any) -> list[Replay]:
+        """The best episodes as replays, best first; those that earned no more than `least` are left out."""
+        found = []
+        for total, index, actions in self._best:
+            if total <= least:
+                break
+            episode = Episode(self._env, self._options, seed=self._seed, index=index, action_repeat=self._action_repeat)
+            for step in actions:
+                if episode.ended is not None:
+                    break
+                episode.step(step.astype(np.int64) if step.dtype.kind == "i" else step)
+            found.append(Replay.of(episode, **about))
+            episode.close()
+        return found
+
+
+def kept(folder: Path) -> list[tuple[Path, Replay]]:
+    """The replays in a run's folder, best first; of equal ones the older, then that of the lower index."""
+    found = []
+    for path in folder.glob(f"*{SUFFIX}"):
+        try:
+            found.append((path, read_replay(path)))
+        except ReplayError:
+            path.unlink()  # what a full disk or a kill left
+    return sorted(found, key=lambda entry: _rank(entry[1]))
+
+
+def keep(folder: Path, top: Top, **about: Any) -> None:
+    """Keeps the best episodes of an evaluation in a run's folder, as far as they are among the best of all.
+
+    Args:
+        folder: Where a run's replays are.
+        top: The evaluation's best.
+        about: What people may want to know; `steps`, how far the run was, decides between equal episodes.
+    """
+    held = kept(folder)
+    least = held[-1][1].total if len(held) >= _MOST else -np.inf
+    for replay in top.replays(least, **about):
+        folder.mkdir(exist_ok=True)
+        write_replay(folder / f"{about['steps']}-{replay.index}{SUFFIX}", replay)
+    for path, _ in kept(folder)[_MOST:]:
+        path.unlink()
+
+
+def forget_after(folder: Path, steps: int) -> None:
+    """Removes what was made after the step that a run goes on from."""
+    for path, replay in kept(folder):
+        if replay.about["steps"] > steps:
+            path.unlink()
+
+
+def _rank(replay: Replay) -> tuple[float, int, int]:
+    return -replay.total, replay.about["steps"], replay.index

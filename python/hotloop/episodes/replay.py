@@ -1,0 +1,181 @@
+"""Replays: an episode as its env's options, its key and its actions, in a small file.
+
+Rewards and checksums of observations come along, by which a replay is known to be exact. A file holds arrays and JSON;
+reading one never executes code.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import numpy as np
+
+from hotloop import _core
+from hotloop.episodes.episode import Episode
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+FORMAT: Final = 1
+_KIND: Final = "hotloop replay"
+_FACTS: Final = "replay"
+
+
+class ReplayError(ValueError):
+    """A file that is no replay, is damaged, or does not fit this version of its env."""
+
+
+@dataclass(frozen=True)
+class Replay:
+    """One episode."""
+
+    env: str
+    state_version: int
+    """The version of the env's rules and state."""
+    options: dict[str, Any]
+    """All options of the env."""
+    action_repeat: int
+    seed: int
+    index: int
+    """The env's index among those that share the seed."""
+    actions: NDArray[Any]
+    """Step by step, of every seat."""
+    rewards: NDArray[np.float32]
+    """Step by step, of every seat."""
+    observations: NDArray[np.uint32]
+    """Checksums of what all seats saw: one more than steps."""
+    made_by: str
+    """The version of Hotloop."""
+    about: dict[str, Any] = field(default_factory=dict)
+    """For people: the run, its step, how actions were chosen."""
+
+    @classmethod
+    def of(cls, episode: Episode, **about: Any) -> Self:
+        """An episode as far as it was played."""
+        return cls(
+            env=episode.env,
+            state_version=_core.describe(episode.env, episode.options)["state_version"],
+            options=episode.options,
+            action_repeat=episode.action_repeat,
+            seed=episode.seed,
+            index=episode.index,
+            actions=np.array(episode.actions),
+            rewards=np.array(episode.rewards, np.float32).reshape(-1, episode.seats),
+            observations=np.array(episode.sums, np.uint32),
+            made_by=_core.__version__,
+            about=about,
+        )
+
+    @property
+    def steps(self) -> int:
+        """How many there are."""
+        return len(self.actions)
+
+    @property
+    def total(self) -> float:
+        """What all seats earned together."""
+        return float(self.rewards.sum(dtype=np.float64))
+
+    def begin(self) -> Episode:
+        """The env at the start of the episode; a `ReplayError` says why there is no such env."""
+        known = {entry["name"] for entry in _core.list_envs()}
+        if self.env not in known:
+            raise ReplayError(f"the replay is of the env {self.env!r}, which this version does not have")
+        try:
+            version = _core.describe(self.env, self.options)["state_version"]
+        except (ValueError, TypeError) as error:
+            raise ReplayError(
+                f"the replay was made by hotloop {self.made_by} with options that this version refuses: {error}"
+            ) from None
+        if version != self.state_version:
+            raise ReplayError(
+                f"the replay is of version {self.state_version} of {self.env}, and this hotloop has version {version}: "
+                f"show it with hotloop {self.made_by}"
+            )
+        return Episode(self.env, self.options, seed=self.seed, index=self.index, action_repeat=self.action_repeat)
+
+    def check(self) -> None:
+        """Plays it, and refuses it if a reward or an observation is not what it was."""
+        episode = self.begin()
+        try:
+            for step, actions in enumerate(self.actions):
+                if episode.sums[-1] != self.observations[step]:
+                    raise self._other(f"what is seen before step {step}")
+                if episode.ended is not None:
+                    raise self._other(f"the length, which now ends at step {step}")
+                try:
+                    episode.step(actions)
+                except (ValueError, TypeError) as error:
+                    raise ReplayError(f"the replay is damaged: at step {step}, {error}") from None
+                if not np.array_equal(episode.rewards[-1], self.rewards[step]):
+                    raise self._other(f"the reward of step {step}")
+            if episode.sums[-1] != self.observations[self.steps]:
+                raise self._other("what is seen at the end")
+        finally:
+            episode.close()
+
+    def _other(self, what: str) -> ReplayError:
+        versions = f"it was made by hotloop {self.made_by}, this is {_core.__version__}"
+        return ReplayError(f"the replay does not come out as it was recorded: {what} differs ({versions})")
+
+
+def write_replay(path: Path, replay: Replay) -> None:
+    """Writes the file; a failure leaves nothing behind."""
+    from safetensors.numpy import save
+
+    facts = {
+        "kind": _KIND,
+        "format": FORMAT,
+        **{name: getattr(replay, name) for name in _PLAIN},
+        "return": replay.total,
+    }
+    arrays = {name: np.ascontiguousarray(getattr(replay, name)) for name in _ARRAYS}
+    temporary = path.with_name(f".{path.name}.part")
+    try:
+        temporary.write_bytes(save(arrays, {_FACTS: json.dumps(facts)}))
+        temporary.replace(path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def read_replay(path: Path) -> Replay:
+    """The replay in a file; a `ReplayError` says what is wrong with it."""
+    from safetensors import SafetensorError, safe_open
+
+    if not path.is_file():
+        raise ReplayError(f"there is no replay {path}")
+    try:
+        with safe_open(path, "numpy") as file:
+            facts = json.loads((file.metadata() or {}).get(_FACTS, "null"))
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no dict
+    except OSError as error:
+        raise ReplayError(f"cannot read {path}: {error.strerror or error}") from None
+    except (SafetensorError, ValueError):
+        raise ReplayError(f"{path} is no replay, or is damaged") from None
+    if not isinstance(facts, dict) or facts.get("kind") != _KIND:
+        raise ReplayError(f"{path} is no replay of Hotloop")
+    if facts.get("format") != FORMAT:
+        raise ReplayError(f"the replay {path} has format {facts.get('format')!r}, this version reads {FORMAT}")
+    try:
+        replay = Replay(**{name: facts[name] for name in _PLAIN}, **{name: arrays[name] for name in _ARRAYS})
+        _check_shapes(replay)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ReplayError(f"the replay {path} is damaged: {error}") from None
+    return replay
+
+
+_PLAIN: Final = ("env", "state_version", "options", "action_repeat", "seed", "index", "made_by", "about")
+_ARRAYS: Final = ("actions", "rewards", "observations")
+
+
+def _check_shapes(replay: Replay) -> None:
+    steps = len(replay.actions)
+    if len(replay.rewards) != steps or replay.observations.shape != (steps + 1,):
+        raise ValueError(
+            f"{steps} actions, {len(replay.rewards)} rewards and {len(replay.observations)} observations do not fit"
+        )
