@@ -85,7 +85,7 @@ def distribution(
     if mask is not None:
         preferences = torch.where(mask, preferences, torch.tensor(-1e30, dtype=torch.float64))
     log_prob, entropy = torch.zeros(len(action)), torch.zeros(len(action))
-    parts = preferences.split(sets or [preferences.shape[1]], dim=1)
+    parts = torch.split(preferences, sets or [preferences.shape[1]], dim=1)
     for part, taken in zip(parts, action.reshape(len(action), -1).T, strict=True):
         log_probs = torch.log_softmax(part, -1)
         log_prob = log_prob + log_probs.gather(-1, taken[:, None])[:, 0]

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hotloop import _core
-from tests.ppo.reference import SETTINGS, leaves, loss
+from tests.ppo.reference import SETTINGS, distribution, leaves, loss, outputs
 
 
 class Task(NamedTuple):
@@ -32,6 +32,31 @@ TASKS = {
 }
 
 
+def disturb_weights(learner: _core.Learner, draw: np.random.Generator) -> None:
+    """The first preferences are tiny by design; ordinary ones show mistakes that tiny ones hide."""
+    learner.set_arrays(
+        {
+            name: (array + 0.3 * draw.standard_normal(array.shape)).astype(np.float32)
+            for name, array in learner.arrays().items()
+        }
+    )
+
+
+def disturb_rollout(rollout: dict[str, Any], draw: np.random.Generator) -> None:
+    """As if the policy had moved since: some ratios beyond the clip, on both sides; and steps without a weight."""
+    shape = rollout["reward"].shape
+    rollout["log_prob"][:] += draw.normal(0, 0.3, shape)
+    rollout["value"][:-1] += draw.normal(0, 0.5, shape)
+    rollout["target"][:] = draw.normal(0, 1, shape)
+    rollout["advantage"][:] = draw.normal(0.3, 1, shape)
+    weight = draw.choice([0.0, 1.0, 0.5], shape, p=[0.3, 0.6, 0.1])
+    weight.flat[0] = 1.0
+    rollout["weight"][:] = weight
+    # What has no weight must leave no trace, whatever it holds.
+    rollout["advantage"][weight == 0] = np.nan
+    rollout["target"][weight == 0] = np.inf
+
+
 def filled(
     task: Task, policy: dict[str, Any], envs: int, horizon: int, seed: int
 ) -> tuple[_core.Learner, dict[str, Any]]:
@@ -45,29 +70,11 @@ def filled(
     pool.seed(seed)
     pool.reset()
     draw = np.random.default_rng(seed)
-    # The first preferences are tiny by design; ordinary ones show mistakes that tiny ones hide.
-    learner.set_arrays(
-        {
-            name: (array + 0.3 * draw.standard_normal(array.shape)).astype(np.float32)
-            for name, array in learner.arrays().items()
-        }
-    )
+    disturb_weights(learner, draw)
     learner.collect(pool, SETTINGS)
-    rollout = learner.rollout()
-    shape = rollout["reward"].shape
-    # As if the policy had moved since: some ratios beyond the clip, on both sides.
-    rollout["log_prob"][:] += draw.normal(0, 0.3, shape)
-    rollout["value"][:-1] += draw.normal(0, 0.5, shape)
-    rollout["target"][:] = draw.normal(0, 1, shape)
-    rollout["advantage"][:] = draw.normal(0.3, 1, shape)
-    weight = draw.choice([0.0, 1.0, 0.5], shape, p=[0.3, 0.6, 0.1])
-    weight.flat[0] = 1.0
-    rollout["weight"][:] = weight
-    # What has no weight must leave no trace, whatever it holds.
-    rollout["advantage"][weight == 0] = np.nan
-    rollout["target"][weight == 0] = np.inf
+    disturb_rollout(learner.rollout(), draw)
     pool.close()
-    return learner, rollout
+    return learner, learner.rollout()
 
 
 def largest_byte(task: Task) -> int:
@@ -115,6 +122,33 @@ def test_loss_and_gradients_are_those_of_autograd(task: str, shared: bool, activ
     policy = {"hidden": [37, 21], "activation": activation, "shared": shared, "log_std": -0.4}
     learner, rollout = filled(TASKS[task], policy, envs=13, horizon=7, seed=3)
     compare(learner, rollout, activation, SETTINGS, largest_byte(TASKS[task]), sets_of(TASKS[task]))
+
+
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("dims", [2, 5, 17])
+def test_gradients_of_several_amounts_are_those_of_autograd(dims: int, shared: bool) -> None:
+    described = {
+        **_core.describe("pendulum"),
+        "action": {"kind": "continuous", "low": [-2.0] * dims, "high": [2.0] * dims},
+    }
+    policy = {"hidden": [37, 21], "shared": shared, "log_std": -0.4}
+    learner = _core.Learner(described, None, policy, rows=13, horizon=7, seed=3)
+    draw = np.random.default_rng(dims)
+    disturb_weights(learner, draw)
+    rollout = learner.rollout()
+    rollout["obs"][:] = draw.normal(0, 1, rollout["obs"].shape)
+    weights = leaves(learner)
+    seen = torch.tensor(rollout["obs"][:7].reshape(-1, 3), dtype=torch.float64)
+    preferences, value = outputs(weights, seen, "tanh")
+    spread = weights["log_std"].exp().detach().numpy()
+    drawn = preferences.detach().numpy() + spread * draw.standard_normal(preferences.shape)
+    rollout["action"][:] = drawn.reshape(rollout["action"].shape)
+    taken = torch.tensor(rollout["action"].reshape(-1, dims), dtype=torch.float64)
+    log_prob, _ = distribution(weights, preferences, taken, None)
+    rollout["log_prob"][:] = log_prob.detach().numpy().reshape(7, 13)
+    rollout["value"][:7] = value.detach().numpy().reshape(7, 13)
+    disturb_rollout(rollout, draw)
+    compare(learner, rollout, "tanh", SETTINGS, 1, None)
 
 
 # Fixed examples: at a kink (relu, clip) f32 and f64 may rightly differ, and a rare draw would hit one.
