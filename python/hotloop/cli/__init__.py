@@ -9,13 +9,14 @@ from typing import Annotated
 import typer
 
 from hotloop import __version__
-from hotloop.cli import bench, bench_train, envs, eval, play, train, verify
+from hotloop.cli import bench, bench_train, envs, eval, export, play, train, verify
 
 app = typer.Typer(add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False)
 app.command("train")(train.train)
 app.command("eval")(eval.evaluate)
 app.command("verify")(verify.verify)
 app.command("play")(play.play)
+app.command("export")(export.export)
 app.command("envs")(envs.envs)
 bench.app.command("train")(bench_train.train)
 bench.app.command("ladder")(bench_train.ladder)

@@ -1,0 +1,93 @@
+"""`hotloop export`: a run's policy for other programs, checked against the policy itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hotloop.cli.output import UserError, emit, tell
+
+if TYPE_CHECKING:
+    from hotloop.export.blueprint import Blueprint
+    from hotloop.export.checking import Check
+
+
+def export(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A path, a name, the beginning of one, or 'last'.")],
+    onnx: Annotated[Path | None, typer.Option(metavar="FILE", help="Write an ONNX model.")] = None,
+    torch: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a torch program (torch.export).")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
+) -> None:
+    """Write a run's best policy for programs that know nothing of Hotloop.
+
+    \b
+      hotloop export last --onnx policy.onnx
+      hotloop export last --torch policy.pt2
+      hotloop export runs/mine/checkpoints/131072 --onnx policy.onnx
+
+    Normalisation, masks and memory are inside. What was written is run beside
+    the policy itself and compared: --onnx with onnxruntime, where installed.
+    """
+    if onnx is None and torch is None:
+        raise UserError("export as what? Say --onnx FILE, --torch FILE or both")
+    for path in (onnx, torch):
+        if path is not None and not path.absolute().parent.is_dir():
+            raise UserError(f"cannot write {path}: there is no folder {path.absolute().parent}")
+
+    from hotloop.cli import naming
+    from hotloop.export import checking
+    from hotloop.export.blueprint import Blueprint, ExportError
+    from hotloop.policies.agent import Agent
+    from hotloop.training import TrainingError
+    from hotloop.training.checkpoint import open_policy
+
+    written: dict[str, Any] = {}
+    try:
+        checkpoint = open_policy(naming.find(run))
+        blueprint, agent = Blueprint.of(checkpoint), Agent(checkpoint)
+        if onnx is not None:
+            from hotloop.export.onnx import write_onnx
+
+            write_onnx(onnx, blueprint)
+            model = checking.onnx_runtime(onnx)
+            written["onnx"] = _told(onnx, None if model is None else checking.check(model, agent, blueprint))
+        if torch is not None:
+            from hotloop.export.program import write_program
+
+            write_program(torch, blueprint)
+            written["torch"] = _told(torch, checking.check(checking.torch_program(torch), agent, blueprint))
+    except (ExportError, TrainingError) as error:
+        raise UserError(str(error)) from None
+    except OSError as error:
+        raise UserError(f"cannot write {error.filename}: {error.strerror or error}") from None
+    if as_json:
+        emit("end", run=run, path=str(checkpoint.path), env=blueprint.env, steps=blueprint.steps, **written)
+        return
+    for kind, told in written.items():
+        print(_in_words(kind, told, blueprint))
+    if "onnx" in written and written["onnx"]["checked"] is None:
+        tell("Not compared with the policy: onnxruntime is not installed (pip install 'hotloop[onnx]').")
+
+
+def _told(path: Path, check: Check | None) -> dict[str, Any]:
+    return {
+        "file": str(path),
+        "bytes": path.stat().st_size,
+        "checked": None if check is None else check.observations,
+        "difference": None if check is None else check.difference,
+    }
+
+
+def _in_words(kind: str, told: dict[str, Any], blueprint: Blueprint) -> str:
+    inputs = ["observation"]
+    inputs += ["action_mask"] if blueprint.masked else []
+    inputs += ["memory"] if blueprint.memory_len else []
+    outputs = ["action", "value", *(["mean", "log_std"] if blueprint.continuous else ["logits"])]
+    outputs += ["next_memory"] if blueprint.memory_len else []
+    line = f"{told['file']}: {blueprint.env} at step {blueprint.steps}, {told['bytes']} bytes, {kind}"
+    line += f"\n  in   {', '.join(inputs)}\n  out  {', '.join(outputs)}"
+    if told["checked"] is not None:
+        line += f"\n  compared on {told['checked']} observations: largest difference {told['difference']:.1e}"
+    return line

@@ -1,0 +1,304 @@
+"""What a checkpoint's policy is made of, and its forward pass, written once for whatever shall compute it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, Self, TypeVar
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from hotloop.training.checkpoint import Checkpoint
+
+T = TypeVar("T")
+# As the learners have them.
+FORBIDDEN: Final = -1e30
+_LIMIT: Final = 10.0
+_GATES: Final = {"lstm": 4, "gru": 3}
+_KEPT: Final = {"lstm": 2, "gru": 1}
+
+
+class ExportError(ValueError):
+    """A policy cannot be exported, or what was written does not do what the policy does."""
+
+
+class Operations(Protocol[T]):
+    """What a forward pass is made of. The first axis of every value is the batch."""
+
+    def weight(self, name: str, array: NDArray[Any]) -> T:
+        """A constant."""
+
+    def real(self, x: T) -> T:
+        """Bytes as real numbers."""
+
+    def flat(self, x: T) -> T:
+        """All axes after the first as one."""
+
+    def permuted(self, x: T, axes: Sequence[int]) -> T:
+        """With its axes in another order."""
+
+    def shaped(self, x: T, shape: Sequence[int]) -> T:
+        """With other axes after the first."""
+
+    def picked(self, table: T, rows: T) -> T:
+        """Rows of a table."""
+
+    def dense(self, x: T, weight: T) -> T:
+        """Times the transposed weights."""
+
+    def convolution(self, x: T, weight: T, bias: T, stride: int, pad: int) -> T:
+        """In two dimensions."""
+
+    def add(self, x: T, y: T) -> T:
+        """Elementwise."""
+
+    def subtract(self, x: T, y: T) -> T:
+        """Elementwise."""
+
+    def multiply(self, x: T, y: T) -> T:
+        """Elementwise."""
+
+    def tanh(self, x: T) -> T:
+        """Elementwise."""
+
+    def sigmoid(self, x: T) -> T:
+        """Elementwise."""
+
+    def relu(self, x: T) -> T:
+        """Elementwise."""
+
+    def clipped(self, x: T, low: T, high: T) -> T:
+        """Elementwise, between two."""
+
+    def where(self, mask: T, x: T, y: T) -> T:
+        """The one where the mask says so, else the other."""
+
+    def split(self, x: T, sizes: Sequence[int]) -> list[T]:
+        """Parts of the last axis."""
+
+    def joined(self, parts: Sequence[T]) -> T:
+        """Along the last axis."""
+
+    def best(self, x: T) -> T:
+        """The index of the greatest entry of the last axis; that axis stays, with one entry."""
+
+    def single(self, x: T) -> T:
+        """Without the last axis, which has one entry."""
+
+    def like_rows(self, x: T, rows: T) -> T:
+        """A constant vector once for every row."""
+
+
+@dataclass(frozen=True)
+class Outputs(Generic[T]):
+    """What a policy gives."""
+
+    action: T
+    """The most probable one; continuous ones are within their bounds."""
+    value: T
+    memory: T | None
+    logits: T | None
+    """Preferences for all choices, forbidden ones far below the others; continuous actions have none."""
+    log_std: T | None
+    """Of continuous actions, whose mean is not clipped."""
+    mean: T | None
+
+
+@dataclass(frozen=True)
+class Blueprint:
+    """A policy: its description, spaces and arrays."""
+
+    env: str
+    options: Mapping[str, Any]
+    steps: int
+    description: Mapping[str, Any]
+    observation: Mapping[str, Any]
+    action: Mapping[str, Any]
+    masked: bool
+    weights: Mapping[str, NDArray[np.float32]]
+    mean: NDArray[np.float32] | None
+    """Subtracted from observations; `None` if they are taken as they are."""
+    scale: NDArray[np.float32] | None
+
+    @classmethod
+    def of(cls, checkpoint: Checkpoint) -> Self:
+        """A checkpoint's policy."""
+        manifest = checkpoint.manifest
+        if "hidden" not in manifest.get("policy", {}):
+            raise ExportError(
+                f"the policy of {checkpoint.path} is not described by layers (a table, or a module of one's own) and "
+                "cannot be exported"
+            )
+        weights, statistics = checkpoint.policy()
+        mean, scale = _normalisation(statistics)
+        return cls(
+            env=manifest["env"],
+            options=manifest["options"],
+            steps=manifest["steps"],
+            description=manifest["policy"],
+            observation=manifest["observation"],
+            action=manifest["action"],
+            masked=manifest["masked"],
+            weights=weights,
+            mean=mean,
+            scale=scale,
+        )
+
+    @property
+    def continuous(self) -> bool:
+        """Whether actions are amounts."""
+        return bool(self.action["kind"] == "continuous")
+
+    @property
+    def sets(self) -> list[int]:
+        """How many choices each set has; none for continuous actions."""
+        return [] if self.continuous else [int(n) for n in np.atleast_1d(self.action["n"])]
+
+    @property
+    def outputs(self) -> int:
+        """How many numbers decide about an action."""
+        return len(self.action["low"]) if self.continuous else sum(self.sets)
+
+    @property
+    def memory_len(self) -> int:
+        """How many numbers a row remembers."""
+        return self._own_memory * (1 if self.description["shared"] else 2)
+
+    @property
+    def _own_memory(self) -> int:
+        kind = self.description.get("memory", "none")
+        if kind == "none":
+            return 0
+        return int(_KEPT[kind] * self.description["memory_size"] * self.description["memory_layers"])
+
+    def forward(self, ops: Operations[T], seen: T, mask: T | None, memory: T | None) -> Outputs[T]:
+        """One step of every row."""
+        x = self._features(ops, seen)
+        if self.description["shared"]:
+            x, after = self._trunk(ops, x, "trunk.", "", memory)
+            outputs, value = ops.split(self._layer(ops, x, "heads"), [self.outputs, 1])
+        else:
+            states = [None, None] if memory is None else ops.split(memory, [self._own_memory] * 2)
+            ends, left = [], []
+            for name, state in zip(("policy", "value"), states, strict=True):
+                part, state_after = self._trunk(ops, x, f"{name}.", f"{name}.", state)
+                ends.append(self._layer(ops, part, f"{name}.head"))
+                left += [] if state_after is None else [state_after]
+            outputs, value = ends
+            after = ops.joined(left) if left else None
+        value = ops.single(value)
+        if self.continuous:
+            low, high = (ops.weight(end, np.array(self.action[end], np.float32)) for end in ("low", "high"))
+            log_std = ops.like_rows(ops.weight("constant.log_std", self.weights["log_std"]), outputs)
+            return Outputs(ops.clipped(outputs, low, high), value, after, None, log_std, outputs)
+        if mask is not None:
+            outputs = ops.where(mask, outputs, ops.weight("forbidden", np.array(FORBIDDEN, np.float32)))
+        best = [ops.best(part) for part in ops.split(outputs, self.sets)]
+        action = ops.single(best[0]) if self.action["kind"] == "discrete" else ops.joined(best)
+        return Outputs(action, value, after, outputs, None, None)
+
+    def _features(self, ops: Operations[T], seen: T) -> T:
+        kind = self.observation["kind"]
+        if kind == "discrete":
+            return seen
+        x = ops.flat(seen)
+        if kind == "bytes":
+            x = ops.multiply(ops.real(x), ops.weight("byte", np.array(1.0 / self.observation["high"], np.float32)))
+        if self.mean is not None and self.scale is not None:
+            centred = ops.subtract(x, ops.weight("observations.mean", self.mean))
+            x = ops.multiply(centred, ops.weight("observations.scale", self.scale))
+            limits = (ops.weight(f"limit.{sign}", np.array(sign * _LIMIT, np.float32)) for sign in (-1, 1))
+            x = ops.clipped(x, *limits)
+        return x
+
+    def _trunk(self, ops: Operations[T], x: T, dense: str, rest: str, memory: T | None) -> tuple[T, T | None]:
+        """Convolutions, dense layers and memory: what they put out, and the memory after it."""
+        if self.description.get("encoder") == "cnn":
+            x = self._convolutions(ops, x, rest)
+        first = 0
+        if self.observation["kind"] == "discrete":
+            if self.description["embedding"]:
+                x = ops.picked(self._weight(ops, f"{dense}embedding.weight"), x)
+            else:
+                picked = ops.picked(self._weight(ops, f"{dense}0.weight"), x)
+                x = self._activate(ops, ops.add(picked, self._weight(ops, f"{dense}0.bias")))
+                first = 1
+        for k in range(first, len(self.description["hidden"])):
+            x = self._activate(ops, self._layer(ops, x, f"{dense}{k}"))
+        return (x, None) if memory is None else self._remember(ops, x, rest, memory)
+
+    def _convolutions(self, ops: Operations[T], x: T, rest: str) -> T:
+        shape = list(self.observation["shape"])
+        x = ops.shaped(x, [1, *shape] if len(shape) == 2 else shape)
+        if len(shape) == 3 and shape[2] <= shape[0]:
+            x = ops.permuted(x, (0, 3, 1, 2))
+        for k, (_, kernel, stride) in enumerate(self.description["convolutions"]):
+            name = f"{rest}conv.{k}"
+            weight, bias = (self._weight(ops, f"{name}.{part}") for part in ("weight", "bias"))
+            x = self._activate(ops, ops.convolution(x, weight, bias, stride, kernel // 2))
+        return ops.flat(x)
+
+    def _remember(self, ops: Operations[T], x: T, rest: str, memory: T) -> tuple[T, T]:
+        kind, size, layers = (self.description[key] for key in ("memory", "memory_size", "memory_layers"))
+        after = []
+        for k, state in enumerate(ops.split(memory, [_KEPT[kind] * size] * layers)):
+            name = f"{rest}memory.{k}"
+            fed = ops.dense(x, self._weight(ops, f"{name}.input.weight"))
+            fed = ops.add(fed, self._weight(ops, f"{name}.bias"))
+            own = self._weight(ops, f"{name}.hidden.weight")
+            if kind == "lstm":
+                hidden, cell = ops.split(state, [size, size])
+                i, f, g, o = ops.split(ops.add(fed, ops.dense(hidden, own)), [size] * _GATES[kind])
+                kept = ops.multiply(ops.sigmoid(f), cell)
+                cell = ops.add(kept, ops.multiply(ops.sigmoid(i), ops.tanh(g)))
+                x = ops.multiply(ops.sigmoid(o), ops.tanh(cell))
+                after += [x, cell]
+            else:
+                gates = zip(
+                    ops.split(fed, [size] * _GATES[kind]), ops.split(ops.dense(state, own), [size] * 3), strict=True
+                )
+                (r_in, r_own), (z_in, z_own), (n_in, n_own) = gates
+                r, z = ops.sigmoid(ops.add(r_in, r_own)), ops.sigmoid(ops.add(z_in, z_own))
+                n_own = ops.add(n_own, self._weight(ops, f"{name}.hidden.bias"))
+                n = ops.tanh(ops.add(n_in, ops.multiply(r, n_own)))
+                x = ops.add(n, ops.multiply(z, ops.subtract(state, n)))
+                after.append(x)
+        return x, ops.joined(after)
+
+    def _activate(self, ops: Operations[T], x: T) -> T:
+        match self.description["activation"]:
+            case "tanh":
+                return ops.tanh(x)
+            case "relu":
+                return ops.relu(x)
+            case "silu":
+                return ops.multiply(x, ops.sigmoid(x))
+            case _:
+                scale, cube, half, one = (
+                    ops.weight(f"gelu.{name}", np.array(value, np.float32))
+                    for name, value in (("scale", 0.7978846), ("cube", 0.044715), ("half", 0.5), ("one", 1.0))
+                )
+                inner = ops.multiply(scale, ops.add(x, ops.multiply(ops.multiply(cube, x), ops.multiply(x, x))))
+                return ops.multiply(ops.multiply(half, x), ops.add(one, ops.tanh(inner)))
+
+    def _layer(self, ops: Operations[T], x: T, name: str) -> T:
+        return ops.add(ops.dense(x, self._weight(ops, f"{name}.weight")), self._weight(ops, f"{name}.bias"))
+
+    def _weight(self, ops: Operations[T], name: str) -> T:
+        return ops.weight(name, self.weights[name])
+
+
+def _normalisation(
+    statistics: Mapping[str, NDArray[Any]],
+) -> tuple[NDArray[np.float32] | None, NDArray[np.float32] | None]:
+    """Mean and scale, as the learners make them; none before there were any observations."""
+    count = statistics.get("observations.count")
+    if count is None or not count.item() > 0:
+        return None, None
+    squares = statistics["observations.m2"]
+    variance = squares / count.item() if count.item() >= 2 else np.ones_like(squares)
+    scale = 1.0 / np.sqrt(variance + 1e-8)
+    return statistics["observations.mean"].astype(np.float32), scale.astype(np.float32)
