@@ -106,10 +106,10 @@ impl<E: Env> Each<E> {
         for row in rows.clone() {
             ledger.decisions[row] += u32::from(ledger.valid[row]);
         }
-        let mut over = false;
+        let mut status = Status::Running;
         for _ in 0..rules.action_repeat {
-            over = self.tick(ledger, env, &mine, &mut frames.terminated[rows.clone()]);
-            if over || ledger.elapsed[env] >= ledger.max_steps[env] {
+            status = self.tick(ledger, env, &mine, &mut frames.terminated[rows.clone()]);
+            if status != Status::Running || ledger.elapsed[env] >= ledger.max_steps[env] {
                 break;
             }
         }
@@ -125,8 +125,8 @@ impl<E: Env> Each<E> {
                 frames.cut[rows.clone()].fill(true);
             }
         }
-        let cut_short = fault || ledger.elapsed[env] >= ledger.max_steps[env];
-        over |= cut_short;
+        let cut_short = fault || status == Status::TimeUp || ledger.elapsed[env] >= ledger.max_steps[env];
+        let over = cut_short || status == Status::Over;
         for (seat, row) in rows.clone().enumerate() {
             let in_play = ledger.played[row] && !ledger.ended[row];
             let terms = &self.terms[seat * ledger.terms..(seat + 1) * ledger.terms];
@@ -146,8 +146,8 @@ impl<E: Env> Each<E> {
         }
     }
 
-    /// Plays the actions once; whether the episode is over.
-    fn tick(&mut self, ledger: &mut Ledger, env: usize, actions: &Actions<'_>, terminated: &mut [bool]) -> bool {
+    /// Plays the actions once; whether the episode goes on.
+    fn tick(&mut self, ledger: &mut Ledger, env: usize, actions: &Actions<'_>, terminated: &mut [bool]) -> Status {
         ledger.elapsed[env] += 1;
         let rng = ledger.rng(env, ledger.elapsed[env]);
         self.tick_terms.fill(0.0);
@@ -157,7 +157,7 @@ impl<E: Env> Each<E> {
         let status = self.envs[env].step(actions, &rng, &mut outcome);
         self.terms.iter_mut().zip(&self.tick_terms).for_each(|(sum, term)| *sum += term);
         terminated.iter_mut().zip(&self.tick_terminated).for_each(|(ended, now)| *ended |= now);
-        status == Status::Over
+        status
     }
 
     fn finish(&mut self, ledger: &mut Ledger, rules: &Rules, env: usize, fault: bool, frames: &mut Frames<'_>) {

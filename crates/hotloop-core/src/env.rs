@@ -76,6 +76,8 @@ pub enum Status {
     Running,
     /// The episode is over for every seat.
     Over,
+    /// The same by a time limit of the env's own: whoever was in play is truncated.
+    TimeUp,
 }
 
 /// One instance of a task; it plays one episode at a time.

@@ -1,6 +1,7 @@
 //! The native envs, one module each.
 
 pub mod acrobot;
+pub mod cage2;
 pub mod cartpole;
 pub mod cliff_walking;
 pub mod frozen_lake;
@@ -30,6 +31,7 @@ pub fn all() -> Vec<EnvType> {
         tictactoe::env_type(),
         recall::env_type(),
         tag::env_type(),
+        cage2::env_type(),
     ]
 }
 

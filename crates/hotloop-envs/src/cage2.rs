@@ -1,0 +1,287 @@
+//! `cage2`: the network defence of CAGE Challenge 2 (Scenario2 of its simulator). One agent, blue, defends thirteen hosts
+//! against a red agent that the rules play; a step is blue's action, green's, red's, and what blue sees of it.
+
+use std::sync::Arc;
+
+use hotloop_core::each::Each;
+use hotloop_core::env::{Actions, Env, EnvType, Frame, Outcome, Rng, Spec, Status, max_steps};
+use hotloop_core::fields::Fields;
+use hotloop_core::options::{Allowed, OptionSpec, Options, Value};
+use hotloop_core::space::{Action, Observation};
+
+mod bline;
+mod blue;
+mod choices;
+mod meander;
+mod network;
+mod red;
+mod sight;
+mod state;
+mod world;
+
+use bline::BLine;
+use blue::Blue;
+use choices::{CHANCE, Choices, Injected};
+use meander::Meander;
+use network::HOSTS;
+use red::{Deed, Knowledge};
+use sight::{Events, Sight};
+use world::World;
+
+/// Bits of the challenge's own observation.
+const BITS: usize = 4 * HOSTS;
+/// Numbers that `memory` adds for every host.
+const NOTES: usize = 4;
+const MOST_DECOYS: f32 = 4.0;
+
+const TERMS: [&str; 3] = ["availability", "restore", "confidentiality"];
+const INFOS: [(&str, usize); 3] = [("access", HOSTS), ("red_action", 5), ("ot", 3)];
+
+const AGENTS: [&str; 3] = ["b-line", "meander", "sleep"];
+const MIX: &str = "mix";
+
+/// What `hotloop envs` lists.
+pub fn env_type() -> EnvType {
+    EnvType {
+        name: "cage2",
+        gymnasium_id: "Cage2-v0",
+        about: "Defend a network against an intruder: CAGE Challenge 2.",
+        options: Arc::new([
+            OptionSpec {
+                name: "red",
+                about: "who attacks: b-line, meander, sleep, several joined by + (drawn per episode), or mix, which is \
+                        b-line+meander",
+                default: Value::Text(AGENTS[0].into()),
+                allowed: Allowed::Any,
+                fixed: false,
+            },
+            OptionSpec::bool("green", false, "whether users scan hosts, half of the time"),
+            OptionSpec {
+                name: "lengths",
+                about: "steps of an episode, drawn from this list at each reset; 0 for never ending",
+                default: Value::Ints(vec![100]),
+                allowed: Allowed::Range(0.0, 100_000.0),
+                fixed: false,
+            },
+            OptionSpec::choice(
+                "variant",
+                &["official", "challenge2"],
+                "whose observations: in challenge2 a scan shows though a decoy was placed in the same step",
+            ),
+            OptionSpec::choice(
+                "actions",
+                &["full", "compact"],
+                "the challenge's 145, or 53 with one decoy action per host",
+            )
+            .fixed(),
+            OptionSpec::choice(
+                "features",
+                &["bits", "memory"],
+                "the challenge's 52 bits, or these and what blue can remember of each host",
+            )
+            .fixed(),
+            max_steps(0),
+        ]),
+        spec,
+        build: |options, count| {
+            let spec = spec(options).expect("the options were accepted");
+            Box::new(Each::<Cage2>::new(&spec, options, count))
+        },
+    }
+}
+
+fn spec(options: &Options) -> Result<Spec, String> {
+    agents(options.text("red"))?;
+    let compact = options.text("actions") == "compact";
+    let notes = if options.text("features") == "memory" { NOTES * HOSTS } else { 0 };
+    Ok(Spec {
+        seats: 1,
+        observation: Observation::uniform(BITS + notes, 0.0, 1.0),
+        action: Action::Discrete { n: if compact { blue::COMPACT } else { blue::FULL } },
+        masked: compact,
+        // What can do nothing is no use, but nobody forbids it.
+        masks_bind: false,
+        terms: TERMS.to_vec(),
+        metrics: vec![],
+        infos: INFOS.to_vec(),
+        step_nanoseconds: 90,
+        state_version: 1,
+    })
+}
+
+/// The red agents that an option names, by their numbers.
+fn agents(red: &str) -> Result<Vec<u8>, String> {
+    let names = if red == MIX { "b-line+meander" } else { red };
+    let number = |name: &str| match AGENTS.iter().position(|agent| *agent == name.trim()) {
+        Some(number) => Ok(number as u8),
+        None => Err(format!(
+            "red is {red:?}: there is no red agent {name:?}; expected {}, several of them joined by +, or {MIX}",
+            AGENTS.join(", ")
+        )),
+    };
+    names.split('+').map(number).collect()
+}
+
+/// What the options say.
+// Four switches that have nothing to do with each other.
+#[allow(clippy::struct_excessive_bools)]
+struct Rules {
+    agents: Vec<u8>,
+    lengths: Vec<i32>,
+    green: bool,
+    decoys_show: bool,
+    compact: bool,
+    notes: bool,
+}
+
+/// One network under attack.
+pub struct Cage2 {
+    rules: Rules,
+    world: World,
+    sight: Sight,
+    known: Knowledge,
+    last: Deed,
+    /// Which red agent attacks.
+    agent: u8,
+    bline: BLine,
+    meander: Meander,
+    time: i32,
+    length: i32,
+    injected: Injected,
+}
+
+impl Cage2 {
+    fn red_deed(&mut self, choices: &Choices<'_>) -> Deed {
+        match self.agent {
+            0 => self.bline.choose(self.last, &self.known, choices),
+            1 => self.meander.choose(self.last, &self.known, choices),
+            _ => Deed::NONE,
+        }
+    }
+
+    /// Green's and red's part of a step, seen by blue, who placed a decoy on the hosts of `placed`.
+    fn be_attacked(&mut self, choices: &Choices<'_>, placed: u16) {
+        let scanned = if self.rules.green { choices.green() } else { None };
+        // Green comes first, so it finds what was open before red came; red opens nothing.
+        let green = scanned.map_or(Events::NONE, |host| Events::scan(&self.world, host));
+        let mut deed = self.red_deed(choices);
+        let mut events = red::act(&mut deed, &mut self.world, &mut self.known, choices);
+        self.last = deed;
+        self.sight.active = 0;
+        self.sight.exploit = 0;
+        let mut look = |host: usize, events: Events| {
+            self.sight.notice(host, events.activity(placed >> host & 1 == 1, self.rules.decoys_show));
+        };
+        match scanned {
+            Some(host) if events.count > 0 && host == deed.target as usize => events = events.and(green),
+            Some(host) => look(host, green),
+            None => {}
+        }
+        if events.count > 0 {
+            look(deed.target as usize, events);
+        }
+    }
+
+    fn write_notes(&self, out: &mut [f32]) {
+        let (sets, decoys) = out.split_at_mut(3 * HOSTS);
+        for (column, set) in sets.chunks_exact_mut(HOSTS).zip([self.sight.seen, self.sight.latest, self.sight.restored])
+        {
+            column.iter_mut().enumerate().for_each(|(host, x)| *x = f32::from(set >> host & 1));
+        }
+        for (x, ports) in decoys.iter_mut().zip(self.world.decoys) {
+            *x = ports.count_ones() as f32 / MOST_DECOYS;
+        }
+    }
+}
+
+impl Env for Cage2 {
+    fn new(options: &Options) -> Self {
+        Self {
+            rules: Rules {
+                agents: agents(options.text("red")).expect("the options were accepted"),
+                lengths: options.ints("lengths").iter().map(|length| *length as i32).collect(),
+                green: options.bool("green"),
+                decoys_show: options.text("variant") == "challenge2",
+                compact: options.text("actions") == "compact",
+                notes: options.text("features") == "memory",
+            },
+            world: World::START,
+            sight: Sight::START,
+            known: Knowledge::START,
+            last: Deed::NONE,
+            agent: 0,
+            bline: BLine::START,
+            meander: Meander::START,
+            time: 0,
+            length: 0,
+            injected: CHANCE,
+        }
+    }
+
+    fn reset(&mut self, rng: &Rng) {
+        let draws = rng.draws();
+        self.world = World::START;
+        self.sight = Sight::START;
+        self.known = Knowledge::START;
+        self.last = Deed::NONE;
+        self.agent = self.rules.agents[draws.below(0, self.rules.agents.len() as u32) as usize];
+        self.bline = BLine::START;
+        self.meander = Meander::START;
+        self.time = 0;
+        self.length = self.rules.lengths[draws.below(1, self.rules.lengths.len() as u32) as usize];
+        self.injected = CHANCE;
+    }
+
+    fn step(&mut self, actions: &Actions<'_>, rng: &Rng, outcome: &mut Outcome<'_>) -> Status {
+        let action = actions.choice(0);
+        let blue = if self.rules.compact { Blue::compact(action) } else { Blue::full(action) };
+        let (placed, found) = blue.act(&mut self.world, &mut self.sight);
+        let choices = Choices { rng, injected: self.injected };
+        self.injected = CHANCE;
+        self.be_attacked(&choices, placed);
+        if found != 0 {
+            self.sight.find(found.trailing_zeros() as usize);
+        }
+        outcome.terms[0] = if self.world.ot_up { 0.0 } else { -10.0 };
+        outcome.terms[1] = if matches!(blue, Blue::Restore(_)) { -1.0 } else { 0.0 };
+        outcome.terms[2] = -self.world.confidentiality();
+        self.time = self.time.wrapping_add(1);
+        if self.time == self.length { Status::TimeUp } else { Status::Running }
+    }
+
+    fn observe(&self, frame: &mut Frame<'_>) {
+        let out = frame.f32s(0);
+        self.sight.show(out);
+        if self.rules.notes {
+            self.write_notes(&mut out[BITS..]);
+        }
+        if self.rules.compact {
+            blue::mask(&self.world, &self.sight, self.rules.green, frame.mask(0));
+        }
+    }
+
+    fn fields(&mut self, fields: &mut dyn Fields) {
+        self.name_fields(fields);
+    }
+
+    fn check(&mut self) -> Result<(), String> {
+        self.check_fields()
+    }
+
+    fn info(&self, index: usize, _seat: usize, out: &mut [f32]) {
+        match index {
+            0 => out.iter_mut().enumerate().for_each(|(host, x)| *x = f32::from(self.world.access(host))),
+            1 => {
+                let Deed { kind, target, success, exploit, detected } = self.last;
+                out.copy_from_slice(&[
+                    f32::from(kind),
+                    f32::from(target),
+                    f32::from(success),
+                    f32::from(exploit),
+                    f32::from(detected),
+                ]);
+            }
+            _ => out.copy_from_slice(&[self.world.ot_up, self.world.ot_killable, self.known.ot].map(f32::from)),
+        }
+    }
+}
