@@ -171,3 +171,24 @@ def test_without_a_render_mode_nothing_is_shown() -> None:
     with pytest.warns(UserWarning, match="render_mode='rgb_array'"):
         assert env.render() is None
     assert hotloop.make_vec("cartpole").render() is None
+
+
+def test_cage2_shows_what_is_true_beside_what_blue_believes() -> None:
+    envs = hotloop.make_vec("cage2", num_envs=1, options={"red": "sleep"}, render_mode="ansi")
+    envs.reset(seed=0)
+    clean = envs.render()
+    assert clean is not None
+    assert "User0        privileged  clean" in clean[0]
+    privileged = np.isin(np.arange(13), [7, 8]).astype(np.uint8)
+    envs.set_state({"privileged": privileged[None], "ot_up": np.zeros((1, 1), np.uint8)})
+    envs.step([2 + 26 + 9])
+    told = envs.render()
+    assert told is not None
+    assert told[0].splitlines()[0] == "step 1 of 100, red agent sleep, the OT service is down"
+    assert "Op_Server0   privileged  clean" in told[0]
+    assert "User1        clean       clean       o" in told[0]
+    assert told[0].endswith("red: Sleep")
+    state = {name: values[0] for name, values in envs.get_state().items()}
+    for actions, action, words in [("full", 37, "DecoyApache User1"), ("compact", 37, "Restore User2")]:
+        shown = as_text(scene("cage2", {"actions": actions}, [action], **state))
+        assert f"\nblue: {words}\n" in shown

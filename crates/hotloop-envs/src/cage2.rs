@@ -31,7 +31,7 @@ use world::World;
 /// Bits of the challenge's own observation.
 const BITS: usize = 4 * HOSTS;
 /// Numbers that `memory` adds for every host.
-const NOTES: usize = 4;
+const NOTES: usize = 5;
 const MOST_DECOYS: f32 = 4.0;
 
 const TERMS: [&str; 3] = ["availability", "restore", "confidentiality"];
@@ -167,10 +167,10 @@ impl Cage2 {
         let mut deed = self.red_deed(choices);
         let mut events = red::act(&mut deed, &mut self.world, &mut self.known, choices);
         self.last = deed;
-        self.sight.active = 0;
-        self.sight.exploit = 0;
+        self.sight.blink();
         let mut look = |host: usize, events: Events| {
-            self.sight.notice(host, events.activity(placed >> host & 1 == 1, self.rules.decoys_show));
+            let activity = events.activity(placed >> host & 1 == 1, self.rules.decoys_show);
+            self.sight.notice(host, activity, self.world.decoys[host]);
         };
         match scanned {
             Some(host) if events.count > 0 && host == deed.target as usize => events = events.and(green),
@@ -182,14 +182,19 @@ impl Cage2 {
         }
     }
 
+    /// What a defender with a notebook would know besides the bits.
     fn write_notes(&self, out: &mut [f32]) {
-        let (sets, decoys) = out.split_at_mut(3 * HOSTS);
-        for (column, set) in sets.chunks_exact_mut(HOSTS).zip([self.sight.seen, self.sight.latest, self.sight.restored])
-        {
-            column.iter_mut().enumerate().for_each(|(host, x)| *x = f32::from(set >> host & 1));
-        }
-        for (x, ports) in decoys.iter_mut().zip(self.world.decoys) {
-            *x = ports.count_ones() as f32 / MOST_DECOYS;
+        for (host, notes) in out.as_chunks_mut::<NOTES>().0.iter_mut().enumerate() {
+            let has = |set: u16| f32::from(set >> host & 1);
+            let part = |ports: u8| ports.count_ones() as f32 / MOST_DECOYS;
+            let seen = has(self.sight.seen);
+            *notes = [
+                seen,
+                seen / (1.0 + f32::from(self.sight.ages[host])),
+                has(self.sight.restored),
+                part(self.world.decoys[host]),
+                part(self.sight.listed[host]),
+            ];
         }
     }
 }

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 import hotloop
 
 HOSTS = 13
-OP_SERVER, USER1, USER4 = 7, 9, 12
+OP_SERVER, USER1, USER2, USER4 = 7, 9, 10, 12
 
 
 def make(num_envs: int = 1, *, infos: tuple[str, ...] = (), **options: Any) -> Any:
@@ -135,17 +135,27 @@ def test_injected_choices_hold_for_one_step() -> None:
 
 def test_memory_adds_what_a_defender_would_write_down() -> None:
     envs = make(red="b-line", features="memory", actions="compact")
-    assert envs.single_observation_space.shape == (52 + 4 * HOSTS,)
-    envs.step([1 + 3 * HOSTS + OP_SERVER])
-    envs.set_state({"choices": [[USER1, -1, -1, -1]]})
-    obs = envs.step([0])[0][0, 52:].reshape(4, HOSTS)
-    seen, latest, restored, decoys = obs
-    assert np.flatnonzero(seen).tolist() == np.flatnonzero(latest).tolist() == [USER1]
-    assert decoys[OP_SERVER] == 0.25
+    assert envs.single_observation_space.shape == (52 + 5 * HOSTS,)
+
+    def notes(action: int) -> NDArray[Any]:
+        table: NDArray[Any] = envs.step([action])[0][0, 52:].reshape(HOSTS, 5).T
+        return table
+
+    decoy_on_server = 1 + 3 * HOSTS + OP_SERVER
+    notes(decoy_on_server)
+    envs.set_state({"choices": [[USER2, -1, -1, -1]]})
+    decoy_on_user = 1 + 3 * HOSTS + USER2
+    seen, recent, restored, decoys, listed = notes(decoy_on_user)
+    assert np.flatnonzero(seen).tolist() == np.flatnonzero(recent).tolist() == [USER2]
+    assert recent[USER2] == 1
+    assert (decoys[OP_SERVER], decoys[USER2], listed[USER2]) == (0.25, 0.25, 0.25)
     assert not restored.any()
-    obs = envs.step([1 + 2 * HOSTS + OP_SERVER])[0][0, 52:].reshape(4, HOSTS)
-    assert obs[2, OP_SERVER] == 1
-    assert obs[3, OP_SERVER] == 0
+    envs.set_state({"bline_stage": [[3]]})
+    _, recent, restored, decoys, _ = notes(1 + 2 * HOSTS + OP_SERVER)
+    assert recent[USER2] == 0.5
+    assert (restored[OP_SERVER], decoys[OP_SERVER]) == (1, 0)
+    _, _, restored, decoys, listed = notes(1 + 2 * HOSTS + USER2)
+    assert (restored[USER2], decoys[USER2], listed[USER2]) == (1, 0, 0.25)
 
 
 def test_rewards_are_the_recorded_decimals() -> None:

@@ -83,26 +83,47 @@ pub struct Sight {
     pub touched: u16,
     /// Activity was seen in this episode.
     pub seen: u16,
-    /// Where activity was seen last.
-    pub latest: u16,
     /// Restored in this episode.
     pub restored: u16,
+    /// Steps since activity was seen at each host, as far as a byte counts.
+    pub ages: [u8; HOSTS],
+    /// Ports that decoys held open when activity was first seen at each host: those that red knows.
+    pub listed: [u8; HOSTS],
 }
 
 impl Sight {
-    pub const START: Self =
-        Self { active: 0, exploit: 0, unsure: 0, taken: 0, touched: 0, seen: 0, latest: 0, restored: 0 };
+    pub const START: Self = Self {
+        active: 0,
+        exploit: 0,
+        unsure: 0,
+        taken: 0,
+        touched: 0,
+        seen: 0,
+        restored: 0,
+        ages: [u8::MAX; HOSTS],
+        listed: [0; HOSTS],
+    };
+
+    /// A step begins: nothing is seen yet.
+    pub fn blink(&mut self) {
+        self.active = 0;
+        self.exploit = 0;
+        self.ages = self.ages.map(|age| age.saturating_add(1));
+    }
 
     /// Takes in what was seen at one host.
-    pub fn notice(&mut self, host: usize, activity: Activity) {
+    pub fn notice(&mut self, host: usize, activity: Activity, decoys: u8) {
         let here = 1 << host;
         if activity == Activity::None {
             return;
         }
+        if self.seen & here == 0 {
+            self.listed[host] = decoys;
+        }
         self.active |= here;
         self.seen |= here;
         self.touched |= here;
-        self.latest = here;
+        self.ages[host] = 0;
         if activity == Activity::Exploit {
             self.exploit |= here;
             self.believe_user(here);

@@ -51,8 +51,9 @@ impl Cage2 {
         (sight.taken, sight.unsure) = (bit(0), bit(1));
         set(fields, "touched", &mut sight.touched);
         set(fields, "seen", &mut sight.seen);
-        set(fields, "latest", &mut sight.latest);
         set(fields, "restored", &mut sight.restored);
+        fields.u8s("ages", &mut sight.ages);
+        fields.u8s("listed", &mut sight.listed);
 
         fields.u8("red", &mut self.agent);
         let mut last = [

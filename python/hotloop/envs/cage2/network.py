@@ -25,3 +25,21 @@ DECOYS: Final = ("Apache", "Femitter", "HarakaSMPT", "Smss", "SSHD", "Svchost", 
 BITS: Final = 52
 FULL_ACTIONS: Final = 145
 COMPACT_ACTIONS: Final = 53
+
+
+def blue_action_name(action: int, space: str = "full") -> str:
+    """What an action of the full or compact space does, in words.
+
+    >>> blue_action_name(139)
+    'Restore Op_Server0'
+    >>> blue_action_name(40, "compact")
+    'Decoy Defender'
+    """
+    idle: tuple[str, ...] = ("Sleep", "Monitor")
+    kinds: tuple[str, ...] = ("Analyse", "Remove", *(f"Decoy{decoy}" for decoy in DECOYS), "Restore")
+    if space == "compact":
+        idle, kinds = ("Sleep",), ("Analyse", "Remove", "Restore", "Decoy")
+    if action < len(idle):
+        return idle[action]
+    kind, host = divmod(action - len(idle), len(HOSTS))
+    return f"{kinds[kind]} {HOSTS[host]}"
