@@ -1,6 +1,7 @@
-"""Numbers and times as people read them."""
+"""Numbers and times as people read them, and values as JSON holds them."""
 
 import math
+from typing import Any
 
 PREFIXES = ((1e9, " G"), (1e6, " M"), (1e3, " k"))
 
@@ -45,3 +46,15 @@ def measured(value: float, digits: int = 4) -> str:
     ['481.3', '-0.01234', '-']
     """
     return f"{value:.{digits}g}" if math.isfinite(value) else "-"
+
+
+def plain(value: Any) -> Any:
+    """What JSON can hold: numbers to nine digits, and null for those that are not finite."""
+    match value:
+        case float():
+            return float(f"{value:.9g}") if math.isfinite(value) else None
+        case dict():
+            return {key: plain(entry) for key, entry in value.items()}
+        case list() | tuple():
+            return [plain(entry) for entry in value]
+    return value

@@ -15,6 +15,7 @@ from typing import Any
 
 import hotloop
 from hotloop.config.loading import build, parse_overrides
+from hotloop.tracking.journal import read_all
 
 ROOT = Path(__file__).resolve().parents[2]
 KEPT = ROOT / "tests" / "data" / "training_checksums.json"
@@ -88,10 +89,15 @@ def checksum(run: Path) -> str:
 
 
 def metrics(run: Path) -> list[dict[str, Any]]:
-    """What a run recorded, without times."""
-    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    times = ("seconds", "seconds_in", "steps_per_second", "time")
-    return [{key: value for key, value in line.items() if key not in times} for line in lines]
+    """What a run recorded on fixed counts of iterations, without times."""
+    times = ("seconds", "seconds_in", "steps_per_second", "time", "at", "sample")
+    return [{key: value for key, value in event.items() if key not in times} for event in recorded(run)]
+
+
+def recorded(run: Path) -> list[dict[str, Any]]:
+    """What is valid of a run's records, evaluations and troubles."""
+    told = ("iteration", "evaluation", "trouble")
+    return [event for event in read_all(run / "metrics.jsonl") if event["event"] in told]
 
 
 def start(run: str, home: Path, *, threads: int = 2, isa: str | None = None) -> subprocess.Popen[str]:

@@ -18,6 +18,7 @@ from hotloop.training import Callback, TrainingError
 from hotloop.training.callbacks import StartReport
 from hotloop.training.checkpoint import best_steps, checkpoint_paths, open_checkpoint
 from hotloop.training.errors import CheckpointError
+from tests.training.processes import recorded
 
 SMALL: dict[str, Any] = {
     "runner.num_envs": 8,
@@ -139,12 +140,12 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path: Path) -> None:
 def test_a_run_without_a_good_checkpoint_begins_again(tmp_path: Path) -> None:
     run = trained(tmp_path)
     last = checkpoint_paths(run / "checkpoints")[-1]
-    whole, lines = (last / "policy.safetensors").read_bytes(), len((run / "metrics.jsonl").read_bytes().splitlines())
+    whole, lines = (last / "policy.safetensors").read_bytes(), len(recorded(run))
     for path in checkpoint_paths(run / "checkpoints"):
         flip(path / "policy.safetensors")
     hotloop.train(resume=run)
     assert (last / "policy.safetensors").read_bytes() == whole
-    assert len((run / "metrics.jsonl").read_bytes().splitlines()) == lines
+    assert len(recorded(run)) == lines
 
 
 def test_what_a_killed_writer_left_is_removed(tmp_path: Path) -> None:

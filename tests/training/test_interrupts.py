@@ -13,7 +13,7 @@ import pytest
 import hotloop
 from hotloop.training import Callback, Run
 from hotloop.training.callbacks import CheckpointReport, IterationReport
-from tests.training.processes import newest_policy
+from tests.training.processes import newest_policy, recorded
 
 SMALL: dict[str, Any] = {
     "runner.num_envs": 8,
@@ -85,14 +85,14 @@ def fsync(handle):
     real(handle)
 
 os.fsync = fsync
-hotloop.train("cartpole", steps=%d, config=%r, name="run", home=sys.argv[1])
+hotloop.train("cartpole", steps=%d, config=%r, name="run", home=sys.argv[1], store="none")
 print(calls)
 """ % (STEPS, SMALL)  # noqa: UP031
 
 
 def test_a_kill_at_any_moment_of_writing_leaves_a_run_that_goes_on_exactly(tmp_path: Path) -> None:
     whole = trained(tmp_path / "whole")
-    lines = len((whole.path / "metrics.jsonl").read_bytes().splitlines())
+    lines = len(recorded(whole.path))
 
     def killed_at(call: int) -> subprocess.CompletedProcess[str]:
         home = tmp_path / str(call)
@@ -106,5 +106,5 @@ def test_a_kill_at_any_moment_of_writing_leaves_a_run_that_goes_on_exactly(tmp_p
         assert done.returncode == -signal.SIGKILL, (call, done.stderr)
         run = hotloop.train(resume="run", home=tmp_path / str(call))
         assert newest_policy(run.path) == newest_policy(whole.path), call
-        assert len((run.path / "metrics.jsonl").read_bytes().splitlines()) == lines, call
+        assert len(recorded(run.path)) == lines, call
         assert not list((run.path / "checkpoints").glob(".*"))

@@ -27,6 +27,7 @@ from hotloop.training.checkpoint import checkpoint_paths
 from hotloop.training.evaluation import Evaluation, evaluate, evaluation_seed
 from hotloop.training.runs import Run
 from hotloop.training.session import Session
+from tests.training.processes import recorded
 
 SMALL: dict[str, Any] = {
     "runner.num_envs": 8,
@@ -134,7 +135,7 @@ def test_events_come_in_order_and_add_up(tmp_path: Path) -> None:
 def test_what_is_recorded_is_what_callbacks_are_told(tmp_path: Path) -> None:
     log = Log()
     run = train(tmp_path, log, train__steps=22 * ITERATION, train__evaluate_episodes=5)
-    lines = [json.loads(line) for line in (run.path / "metrics.jsonl").read_text().splitlines()]
+    lines = recorded(run.path)
     assert [line["event"] for line in lines] == ["iteration"] * 6 + ["evaluation"]
     for line, record in zip(lines, log.of("iteration"), strict=False):
         assert line["steps"] == record.steps
@@ -207,7 +208,7 @@ def test_a_learning_rate_that_explodes_rolls_back_and_stops_with_the_batch(tmp_p
     (run,) = (tmp_path / "runs").iterdir()
     assert (run / "not-finite.safetensors").stat().st_size > 0
     assert json.loads((run / "run.json").read_text())["status"] == "failed"
-    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    lines = recorded(run)
     assert all(line["event"] == "trouble" or line["steps"] > 0 for line in lines)
 
 
@@ -232,7 +233,7 @@ def test_a_rollback_goes_to_the_last_checkpoint_with_half_the_rate_and_other_key
     assert [record.iterations for record in records] == [4, 8, 12, 12, 16, 20, 24]
     assert records[-1].learning_rate == records[0].learning_rate / 2
     assert records[2].value_loss != records[3].value_loss
-    lines = [json.loads(line) for line in (run.path / "metrics.jsonl").read_text().splitlines()]
+    lines = recorded(run.path)
     assert [line["iterations"] for line in lines if line["event"] == "iteration"] == [4, 8, 12, 16, 20, 24]
     assert run.steps == 24 * ITERATION
 
@@ -311,8 +312,9 @@ def test_a_run_that_was_tampered_with_is_found_out(tmp_path: Path) -> None:
     run = train(tmp_path, train__steps=12 * ITERATION)
     metrics = run.path / "metrics.jsonl"
     lines = metrics.read_text().splitlines()
-    told = json.loads(lines[1])
-    lines[1] = json.dumps({**told, "return_mean": told["return_mean"] + 1})
+    told = json.loads(lines[2])
+    assert told["event"] == "iteration"
+    lines[2] = json.dumps({**told, "return_mean": told["return_mean"] + 1})
     metrics.write_text("\n".join(lines) + "\n")
     found = verify(run.path)
     assert found.same_policy

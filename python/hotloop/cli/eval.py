@@ -40,9 +40,9 @@ def evaluate(
     from hotloop.cli import naming
     from hotloop.episodes.episode import fresh_seed
     from hotloop.policies.agent import load
+    from hotloop.text import plain
     from hotloop.training import TrainingError
     from hotloop.training import evaluate as play
-    from hotloop.training.recorder import plain
 
     path = naming.find(run)
     try:

@@ -11,9 +11,8 @@ import time
 from typing import TYPE_CHECKING, Self, TextIO
 
 from hotloop.cli.output import emit, tell
-from hotloop.text import duration, measured, short
+from hotloop.text import duration, measured, plain, short
 from hotloop.training.callbacks import Callback
-from hotloop.training.recorder import plain
 
 if TYPE_CHECKING:
     from types import TracebackType

@@ -160,6 +160,9 @@ class TrackConfig(Part):
         ge=0,
         description="Iterations from one set of statistics of gradients, weights and actions to the next; 0: none.",
     )
+    trackers: list[Literal["tensorboard", "wandb", "mlflow"]] = Field(
+        default=[], description="Who is told besides the store: `tensorboard`, `wandb`, `mlflow`, where installed."
+    )
 
 
 class Config(Part):

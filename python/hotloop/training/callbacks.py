@@ -120,6 +120,8 @@ class IterationReport:
     time: TimeSplit
     measures: dict[str, float] = field(default_factory=dict)
     """What only this algorithm measures."""
+    sample: list[list[float]] = field(default_factory=list)
+    """Return and length of a few of the episodes."""
     statistics: Statistics | None = None
 
 
@@ -147,7 +149,7 @@ class CheckpointReport:
 
 @dataclass(frozen=True)
 class TroubleReport:
-    """Something went wrong and training goes on: gradients that were not finite, a return to a checkpoint."""
+    """Something went wrong and training goes on: gradients that were not finite, a worker that was replaced."""
 
     iterations: int
     steps: int
@@ -156,6 +158,11 @@ class TroubleReport:
     """How often the run has been rolled back."""
     back_to: int | None = None
     """The step that the run was rolled back to; records of later steps are void."""
+    kind: str = "trouble"
+    """What sort of thing: `not-finite`, `rolled-back`, `return-collapsed`, `stalled`, `worker-restarted`, `disk-low`,
+    `store-away`, `store-back`, `tracker-failed`, ..."""
+    facts: dict[str, Any] = field(default_factory=dict)
+    """More of it, for programs."""
 
 
 class Callback:

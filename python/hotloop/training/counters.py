@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from hotloop import _core
 
 _MEANS = ("policy_loss", "value_loss", "entropy", "kl", "clip_fraction", "gradient_norm", "epochs")
+# Episodes that a record has in detail.
+_SAMPLE = 16
 
 
 @dataclass
@@ -41,6 +43,8 @@ class Since:
     least: float = math.inf
     most: float = -math.inf
     extra: list[float] = field(default_factory=list)
+    sample: list[list[float]] = field(default_factory=list)
+    """Return and length of the first few episodes."""
 
     def add(self, told: dict[str, Any], seconds: float) -> None:
         """What a call of the learner did, in so many seconds of the clock."""
@@ -71,6 +75,10 @@ class Since:
         if told["count"]:
             self.least = min(self.least, told["min"])
             self.most = max(self.most, told["max"])
+        room = _SAMPLE - len(self.sample)
+        if room > 0:
+            few = zip(told["returns"][:room].tolist(), told["lengths"][:room].tolist(), strict=True)
+            self.sample += [list(episode) for episode in few]
         before = self.extra or [0.0] * len(told["extra"])
         self.extra = [a + b for a, b in zip(before, told["extra"], strict=True)]
 
@@ -161,6 +169,7 @@ class Counters:
             entropy_weight=settings["entropy"],
             time=TimeSplit(since.env, since.inference, since.copy, since.learn, max(0.0, since.seconds - told)),
             measures=measures or {},
+            sample=since.sample,
             statistics=statistics,
         )
 

@@ -1,100 +1,148 @@
-"""The recorder: a listener that writes what happened to `metrics.jsonl`, a line each."""
+"""The recorder: the listener that notes down in the run's journal what happened, and has it brought to the store."""
 
 from __future__ import annotations
 
 import dataclasses
-import json
-import math
+import os
+import platform
+import secrets
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from hotloop.text import plain
+from hotloop.tracking import facts, journal
+from hotloop.tracking.feeder import Feeder, Notice
+from hotloop.tracking.journal import Journal
 from hotloop.training.callbacks import Callback
-from hotloop.training.files import write_atomically
 
 if TYPE_CHECKING:
-    from io import TextIOWrapper
     from pathlib import Path
 
+    from hotloop.tracking.places import Place
     from hotloop.training.callbacks import (
+        CheckpointReport,
         EvaluationReport,
         IterationReport,
+        ProgressReport,
         StartReport,
         TroubleReport,
     )
     from hotloop.training.runs import Run
 
+__all__ = ["Recorder", "plain"]
+
 
 class Recorder(Callback):
-    """Writes every record and evaluation at once, so that a killed run has lost none.
+    """Hands everything to threads of its own: training waits neither for the disk nor for a server.
 
-    When a run goes on from a checkpoint, lines of later steps are removed: they will be written again.
+    Args:
+        folder: The run's.
+        store: Where the runs are listed that this one belongs to; nowhere if there is none.
+        trackers: Names of others that are told too.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._file: TextIOWrapper | None = None
+    def __init__(self, folder: Path, *, store: Place | None, trackers: Sequence[str] = ()) -> None:
+        self._folder = folder
+        self._store = store
+        self._trackers = trackers
+        self._journal: Journal | None = None
+        self._feeder: Feeder | None = None
+        self._steps = 0
 
     def start(self, report: StartReport) -> None:
-        """Opens the file, and cuts it where the run goes on."""
-        self._open(report.resumed_at)
+        """Opens the journal, and begins to feed from it."""
+        path = self._folder / journal.NAME
+        first = journal.first_start(path)
+        run = secrets.token_hex(6) if first is None else first["id"]
+        self._steps = report.resumed_at or 0
+        self._journal = Journal(path)
+        makers = []
+        if self._trackers:
+            from hotloop.tracking.trackers import maker
 
-    def _open(self, cut_after: int | None) -> None:
-        if self._path.exists():
-            kept = [] if cut_after is None else lines_until(self._path, cut_after)
-            write_atomically(self._path, b"".join(kept))
-        # One write per line: the system has it when the next iteration begins.
-        self._file = self._path.open("a", buffering=1)
+            makers = [maker(name, self._folder) for name in self._trackers]
+        self._feeder = Feeder(self._folder, self._store, makers, self._note_resources)
+        self._note("start", lambda: _start_facts(report, run, self._store))
+
+    def progress(self, report: ProgressReport) -> None:
+        """Only a sign of life."""
+        if self._feeder is not None:
+            self._feeder.beat()
 
     def iteration(self, report: IterationReport) -> None:
-        """Writes a record."""
-        self._write("iteration", dataclasses.asdict(report))
+        """Notes a record."""
+        self._steps = report.steps
+        self._note("iteration", lambda: dataclasses.asdict(report))
 
     def evaluation(self, report: EvaluationReport) -> None:
-        """Writes an evaluation."""
-        self._write("evaluation", dataclasses.asdict(report))
+        """Notes an evaluation."""
+        self._note("evaluation", lambda: dataclasses.asdict(report))
+
+    def checkpoint(self, report: CheckpointReport) -> None:
+        """Notes where a checkpoint is."""
+        path = os.path.relpath(report.path, self._folder)
+        self._note("checkpoint", lambda: {**dataclasses.asdict(report), "path": path})
 
     def trouble(self, report: TroubleReport) -> None:
-        """Writes what went wrong, and drops the records that a rollback made void."""
-        if report.back_to is not None:
-            self.close()
-            self._open(report.back_to)
-        self._write("trouble", dataclasses.asdict(report))
+        """Notes what went wrong; a rollback makes records of later steps void."""
+        self._note("trouble", lambda: dataclasses.asdict(report))
 
     def end(self, run: Run) -> None:
-        """Closes the file."""
-        self.close()
+        """Notes how the run ended, and lets go of everything."""
+        status = "stopped" if run.ended == "interrupted" else "completed"
+        self._end(status, run.ended, run.steps, run.iterations, run.episodes, run.seconds, run.return_mean)
 
-    def close(self) -> None:
-        """Closes the file, also of a run that failed."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+    def fail(self, why: str, steps: int, iterations: int, episodes: int, seconds: float, return_recent: float) -> None:
+        """Notes that the run failed, and lets go of everything."""
+        self._end("failed", why, steps, iterations, episodes, seconds, return_recent)
 
-    def _write(self, event: str, fields: dict[str, Any]) -> None:
-        assert self._file is not None
-        self._file.write(json.dumps({"event": event, **plain(fields)}) + "\n")
+    def flush(self) -> None:
+        """Comes back when everything so far is with the system: a checkpoint must not know more than the journal."""
+        if self._journal is not None:
+            self._journal.flush()
 
+    def notices(self) -> list[Notice]:
+        """What the threads want to be known."""
+        return [] if self._feeder is None else self._feeder.notices()
 
-def lines_until(path: Path, steps: int) -> list[bytes]:
-    """The whole lines of a metrics file up to a step."""
-    kept = []
-    for line in path.read_bytes().splitlines(keepends=True):
+    def _end(self, status: str, ended: str, *counted: float) -> None:
+        if self._journal is None:
+            return
+        names = ("steps", "iterations", "episodes", "seconds", "return_recent")
+        told = {"status": status, "ended": ended, **dict(zip(names, counted, strict=True))}
+        recording, self._journal = self._journal, None
         try:
-            told = json.loads(line)
-        except ValueError:
-            break  # a line that a kill cut short; nothing can follow it
-        if not line.endswith(b"\n") or told["steps"] > steps:
-            break
-        kept.append(line)
-    return kept
+            recording.append(lambda: {"event": "end", **told})
+            recording.close()
+        finally:
+            if self._feeder is not None:
+                self._feeder.finish()
+
+    def _note(self, event: str, make: Callable[[], dict[str, Any]]) -> None:
+        assert self._journal is not None
+        self._journal.append(lambda: {"event": event, **make()})
+
+    def _note_resources(self, sample: dict[str, Any]) -> None:
+        if self._journal is not None:
+            self._note("resources", lambda: {"steps": self._steps, "of": sample})
 
 
-def plain(value: Any) -> Any:
-    """What JSON can hold: numbers to nine digits, and null for those that are not finite."""
-    match value:
-        case float():
-            return float(f"{value:.9g}") if math.isfinite(value) else None
-        case dict():
-            return {key: plain(entry) for key, entry in value.items()}
-        case list() | tuple():
-            return [plain(entry) for entry in value]
-    return value
+def _start_facts(report: StartReport, run: str, store: Place | None) -> dict[str, Any]:
+    return {
+        "id": run,
+        "run": report.run,
+        "env": report.config.env.name,
+        "seed": report.config.train.seed,
+        "steps": report.resumed_at or 0,
+        "resumed_at": report.resumed_at,
+        "host": platform.node(),
+        "process": os.getpid(),
+        "store": None if store is None else store.shown,
+        "learner": report.learner,
+        "parameters": report.parameters,
+        "threads": report.num_threads,
+        "versions": facts.versions(),
+        "git": facts.git_revision(),
+        "machine": facts.machine(),
+        "config": report.config.model_dump(mode="json"),
+    }

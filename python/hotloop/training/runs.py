@@ -8,6 +8,7 @@ import os
 import re
 import secrets
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,6 +19,7 @@ from hotloop.training.files import write_atomically
 
 if TYPE_CHECKING:
     from hotloop.config import Config
+    from hotloop.tracking.places import Place
     from hotloop.training.evaluation import Evaluation
 
 Ending = Literal["solved", "steps", "episodes", "minutes", "iterations", "interrupted"]
@@ -73,6 +75,21 @@ def find_run(run: str | Path, given_home: str | Path | None = None) -> Path:
     raise TrainingError(f"there is no run {str(run)!r}: neither {path} nor {named} has a config.yaml")
 
 
+def find_store(
+    store: str | Path | None, given_home: str | Path | None = None, *, trackers: Sequence[str] = ()
+) -> Place | None:
+    """The store that is meant, nothing if that is `none`; what is needed for it and for trackers must be there."""
+    from hotloop.tracking.errors import StoreError
+    from hotloop.tracking.places import find_place
+    from hotloop.tracking.trackers import must_be_installed
+
+    try:
+        must_be_installed(trackers)
+        return find_place(store, home(given_home))
+    except StoreError as error:
+        raise TrainingError(str(error)) from None
+
+
 class RunFolder:
     """A run's folder, held by one process at a time."""
 
@@ -80,7 +97,6 @@ class RunFolder:
         self.path = path
         self.checkpoints = path / "checkpoints"
         self.replays = path / "replays"
-        self.metrics = path / "metrics.jsonl"
         self._lock = _lock(path)
 
     @classmethod

@@ -30,6 +30,7 @@ def train(
     callbacks: Sequence[Callback] = (),
     name: str | None = None,
     home: str | Path | None = None,
+    store: str | Path | None = None,
 ) -> Run:
     """Trains a policy on an env and gives what came of it; the run's folder has checkpoints, config and metrics.
 
@@ -52,6 +53,8 @@ def train(
         callbacks: Listeners.
         name: The run's name; made up of env and date by default.
         home: Where runs are kept; `HOTLOOP_HOME` or `~/.hotloop` by default.
+        store: Where runs are listed: a file, `postgresql://HOST/DATABASE`, or `none`; `HOTLOOP_STORE`, or a file in
+            the home, by default.
 
     >>> run = train("cartpole", steps=2048, home=getfixture("tmp_path"))
     >>> run.steps >= 2048
@@ -63,14 +66,18 @@ def train(
     limits = {key: value for key, value in limits.items() if value is not None}
     if resume is not None:
         _refuse_with_resume(seed=seed, config=config, preset=preset, init_from=init_from, name=name)
-        trainer = Trainer.resume(resume, env=env, limits=limits, home=home, debug=debug, callbacks=callbacks)
+        trainer = Trainer.resume(
+            resume, env=env, limits=limits, home=home, store=store, debug=debug, callbacks=callbacks
+        )
     else:
         if env is None:
             raise TrainingError("which env? Name one, or a run to resume")
         if seed is not None:
             limits["seed"] = seed
         resolved = resolve(env, limits, config, preset)
-        trainer = Trainer.begin(resolved, init_from=init_from, name=name, home=home, debug=debug, callbacks=callbacks)
+        trainer = Trainer.begin(
+            resolved, init_from=init_from, name=name, home=home, store=store, debug=debug, callbacks=callbacks
+        )
     return trainer.run()
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from hotloop import _core
 from hotloop.episodes import keeping
+from hotloop.tracking.alerts import Alerts
 from hotloop.training import checkpoint as checkpoints
 from hotloop.training.callbacks import (
     Callback,
@@ -30,10 +31,11 @@ from hotloop.training.interrupts import Interrupts
 from hotloop.training.learning import Learning, open_session
 from hotloop.training.plan import PACE, Plan
 from hotloop.training.recorder import Recorder, plain
-from hotloop.training.runs import Ending, Run, RunFolder, find_run, now
+from hotloop.training.runs import Ending, Run, RunFolder, find_run, find_store, now
 
 if TYPE_CHECKING:
     from hotloop.config import Config
+    from hotloop.tracking.places import Place
     from hotloop.training.checkpoint import Arrays, Checkpoint
 
 # So many gradient steps that are not finite, within one record, are no accident.
@@ -52,13 +54,15 @@ class Trainer:
         first: tuple[Arrays, Arrays] | None,
         debug: bool,
         callbacks: Sequence[Callback],
+        store: Place | None,
         last_iteration: int | None = None,
     ) -> None:
         self._config = config
         self._folder = folder
         self._first = first
         self._debug = debug
-        self._recorder = Recorder(folder.metrics)
+        self._recorder = Recorder(folder.path, store=store, trackers=config.track.trackers)
+        self._alerts = Alerts(config.train.until_episodes)
         self._callbacks = tuple(callbacks)
         self._session: Learning = open_session(config, first=first, debug=debug)
         self._plan = Plan(config, self._session.steps_per_iteration, last_iteration)
@@ -76,6 +80,7 @@ class Trainer:
         init_from: str | Path | None = None,
         name: str | None = None,
         home: str | Path | None = None,
+        store: str | Path | None = None,
         debug: bool = False,
         callbacks: Sequence[Callback] = (),
         last_iteration: int | None = None,
@@ -89,6 +94,7 @@ class Trainer:
             raise TrainingError("train.until is confirmed by an evaluation: set train.evaluate_episodes above 0")
         if debug:
             config = _with(config, {"track": {"interval": 1}, "runner": {"num_threads": 1}})
+        place = find_store(store, home, trackers=config.track.trackers)
         source = None if init_from is None else _source(init_from, home)
         folder = RunFolder.create(config, name=name, given_home=home)
         try:
@@ -96,7 +102,15 @@ class Trainer:
                 # A copy: the run can be repeated when the other one is gone.
                 checkpoints.keep_first(folder.path, source)
                 first = source.policy()
-            return cls(config, folder, first=first, debug=debug, callbacks=callbacks, last_iteration=last_iteration)
+            return cls(
+                config,
+                folder,
+                first=first,
+                debug=debug,
+                callbacks=callbacks,
+                store=place,
+                last_iteration=last_iteration,
+            )
         except BaseException:
             folder.abandon()
             raise
@@ -109,6 +123,7 @@ class Trainer:
         env: str | None = None,
         limits: Mapping[str, Any] | None = None,
         home: str | Path | None = None,
+        store: str | Path | None = None,
         debug: bool = False,
         callbacks: Sequence[Callback] = (),
     ) -> Self:
@@ -117,6 +132,7 @@ class Trainer:
 
         path = find_run(run, home)
         config = stored_config(path / "config.yaml")
+        place = find_store(store, home, trackers=config.track.trackers)
         if env is not None and env != config.env.name:
             raise TrainingError(f"the run {path.name!r} trains {config.env.name!r}, not {env!r}")
         folder = RunFolder(path)
@@ -127,7 +143,7 @@ class Trainer:
                 config = _with(config, {"train": changed})
                 folder.write_config(config)
             first = checkpoints.kept_first(path)
-            trainer = cls(config, folder, first=first, debug=debug, callbacks=callbacks)
+            trainer = cls(config, folder, first=first, debug=debug, callbacks=callbacks, store=place)
             trainer._go_on()
         except BaseException:
             folder.release()
@@ -186,14 +202,21 @@ class Trainer:
                     ending = self._loop(interrupts)
                 run = self._finish(ending)
         except BaseException as error:
-            with contextlib.suppress(OSError):
-                self._recorder.close()
-                folder.tell_status("failed", why=str(error) or type(error).__name__, **self._facts())
+            self._note_failure(str(error) or type(error).__name__)
             raise
         finally:
             self._session.close()
             folder.release()
         return run
+
+    def _note_failure(self, why: str) -> None:
+        counters = self._session.counters
+        with contextlib.suppress(OSError):
+            self._recorder.fail(
+                why, counters.steps, counters.iterations, counters.episodes, counters.seconds, counters.return_recent
+            )
+        with contextlib.suppress(OSError):
+            self._folder.tell_status("failed", why=why, **self._facts())
 
     def _start(self) -> None:
         told = self._session.introduce()
@@ -242,11 +265,18 @@ class Trainer:
             self._roll_back(dropped)
             return True
         closely = every > 0 and counters.iterations // every != before // every
-        self._tell("iteration", session.record(with_statistics=closely))
+        report = session.record(with_statistics=closely)
+        self._tell("iteration", report)
         if dropped:
-            what = f"{dropped} gradient steps were not finite and were left out"
-            self._tell("trouble", TroubleReport(counters.iterations, counters.steps, what, counters.attempt))
+            self._tell_trouble("not-finite", f"{dropped} gradient steps were not finite and were left out")
+        for kind, what in self._alerts.look(report):
+            self._tell_trouble(kind, what)
         return False
+
+    def _tell_trouble(self, kind: str, what: str, **facts: Any) -> None:
+        counters = self._session.counters
+        report = TroubleReport(counters.iterations, counters.steps, what, counters.attempt, kind=kind, facts=facts)
+        self._tell("trouble", report)
 
     def _roll_back(self, dropped: int) -> None:
         """Goes back to the last good checkpoint, with other random keys and half the learning rate."""
@@ -268,7 +298,8 @@ class Trainer:
         rate = self._session.learning_rate
         what = f"{at}; the run goes on from step {steps} with the learning rate halved to {rate:g}"
         counters = self._session.counters
-        self._tell("trouble", TroubleReport(counters.iterations, counters.steps, what, attempt, back_to=steps))
+        report = TroubleReport(counters.iterations, counters.steps, what, attempt, back_to=steps, kind="rolled-back")
+        self._tell("trouble", report)
         # Killed before the next checkpoint, the run must not fall into the same hole again.
         self._checkpoint()
 
@@ -315,6 +346,7 @@ class Trainer:
     def _checkpoint(self) -> None:
         counters = self._session.counters
         with self._disk():
+            self._recorder.flush()
             path = self._session.save(self._folder.checkpoints, now())
             if self._is_best:
                 assert counters.best is not None
@@ -382,12 +414,26 @@ class Trainer:
             fraction=self._plan.fraction(counters),
         )
         self._tell("progress", report)
+        for notice in self._recorder.notices():
+            self._tell_trouble(notice.kind, notice.what, **notice.facts)
 
     def _tell(self, event: str, report: object) -> None:
         with self._disk():
             getattr(self._recorder, event)(report)
+        if event == "end":
+            self._tell_last_notices()
         for callback in self._callbacks:
             getattr(callback, event)(report)
+
+    def _tell_last_notices(self) -> None:
+        """What came up while the records were put away; there is nothing left to note it in."""
+        counters = self._session.counters
+        for notice in self._recorder.notices():
+            report = TroubleReport(
+                counters.iterations, counters.steps, notice.what, counters.attempt, kind=notice.kind, facts=notice.facts
+            )
+            for callback in self._callbacks:
+                callback.trouble(report)
 
     @contextlib.contextmanager
     def _disk(self) -> Iterator[None]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import tempfile
 from collections.abc import Sequence
@@ -10,15 +9,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from hotloop.tracking import journal
 from hotloop.training.checkpoint import kept_first, newest_good
 from hotloop.training.errors import CheckpointError
 from hotloop.training.runs import find_run
 
 if TYPE_CHECKING:
+    from hotloop.config import Config
     from hotloop.training.callbacks import Callback
 
 # Times differ between repetitions; everything else is a function of version, config and seed.
-_TIMES: Final = {"seconds", "seconds_in", "steps_per_second", "time"}
+# So does which episodes are noted in detail, by when they were asked for.
+_PASSED_OVER: Final = {"seconds", "seconds_in", "steps_per_second", "time", "at", "sample"}
+# What is told on fixed counts of iterations; all else depends on the clock or the machine.
+_REPEATED: Final = ("iteration", "evaluation")
 # Means over a record are summed in the pieces that the clock made, so their last digits may differ.
 _CLOSE: Final = 1e-6
 
@@ -62,9 +66,10 @@ def verify(run: str | Path, *, home: str | Path | None = None, callbacks: Sequen
         notes.append(f"the run was made with version {version}, this is {_core.__version__}")
     with tempfile.TemporaryDirectory(prefix="hotloop-verify-") as folder:
         repeated = Trainer.begin(
-            config,
+            _alone(config),
             name=path.name,
             home=folder,
+            store="none",
             callbacks=callbacks,
             last_iteration=found.manifest["iterations"],
             first=kept_first(path),
@@ -83,6 +88,11 @@ def verify(run: str | Path, *, home: str | Path | None = None, callbacks: Sequen
     )
 
 
+def _alone(config: Config) -> Config:
+    """The same run, told to nobody."""
+    return config.model_copy(update={"track": config.track.model_copy(update={"trackers": []})})
+
+
 def compare_metrics(kept: Path, repeated: Path, steps: int) -> tuple[int, list[str]]:
     """How many lines up to a step were compared, and how the first few that differ do."""
     old, new = (_records(path, steps) for path in (kept, repeated))
@@ -96,18 +106,18 @@ def compare_metrics(kept: Path, repeated: Path, steps: int) -> tuple[int, list[s
 
 
 def _records(path: Path, steps: int) -> dict[tuple[str, int], dict[str, Any]]:
-    from hotloop.training.recorder import lines_until
-
     if not path.exists():
         return {}
-    lines = [json.loads(line) for line in lines_until(path, steps)]
-    return {(line["event"], line["iterations"]): line for line in lines}
+    events = journal.valid(journal.read_all(path), steps)
+    return {(event["event"], event["iterations"]): event for event in events if event["event"] in _REPEATED}
 
 
 def _difference(old: Any, new: Any, name: str = "") -> str | None:
     if isinstance(old, dict) and isinstance(new, dict):
         for key in old.keys() | new.keys():
-            if key not in _TIMES and (found := _difference(old.get(key), new.get(key), f"{name}.{key}".strip("."))):
+            if key not in _PASSED_OVER and (
+                found := _difference(old.get(key), new.get(key), f"{name}.{key}".strip("."))
+            ):
                 return found
         return None
     if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):

@@ -1,0 +1,63 @@
+"""What a person should hear of while a run goes on: a return that collapses, numbers that are not finite."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from hotloop.training.callbacks import IterationReport
+
+# What part of all that was gained must be lost again.
+_LOST: Final = 0.5
+# A run must have gained this many standard errors of its recent return before it can lose anything but noise.
+_CLEAR: Final = 5.0
+# Finished episodes before which a mean says little.
+_FEWEST: Final = 50
+_NUMBERS: Final = ("policy_loss", "value_loss", "entropy", "kl", "gradient_norm")
+
+
+class Alerts:
+    """Looks at every record; says each thing once, and again only after it was over."""
+
+    def __init__(self, recent_episodes: int) -> None:
+        self._recent = recent_episodes
+        self._lowest = math.inf
+        self._best = -math.inf
+        self._from = math.inf
+        """The lowest return before the best."""
+        self._collapsed = False
+        self._measured: set[str] = set()
+        """Numbers that were finite once: not every algorithm has all of them."""
+        self._broken: tuple[str, ...] = ()
+
+    def look(self, report: IterationReport) -> list[tuple[str, str]]:
+        """Kinds and words of what is new."""
+        return [*self._look_at_return(report), *self._look_at_numbers(report)]
+
+    def _look_at_return(self, report: IterationReport) -> list[tuple[str, str]]:
+        now = report.return_recent
+        if not math.isfinite(now) or report.episodes < min(_FEWEST, self._recent):
+            return []
+        self._lowest = min(self._lowest, now)
+        if now > self._best:
+            self._best, self._from = now, self._lowest
+        gained, lost = self._best - self._from, self._best - now
+        noise = report.return_std / math.sqrt(min(self._recent, report.episodes))
+        if self._collapsed:
+            self._collapsed = lost > _LOST / 2 * gained
+            return []
+        # NaN, of a record in which no episode ended, is no proof of anything.
+        if not (gained > _CLEAR * noise and lost > _LOST * gained and lost > _CLEAR * noise):
+            return []
+        self._collapsed = True
+        return [("return-collapsed", f"the return collapsed: {now:.4g}, after {self._best:.4g}")]
+
+    def _look_at_numbers(self, report: IterationReport) -> list[tuple[str, str]]:
+        finite = {name for name in _NUMBERS if math.isfinite(getattr(report, name))}
+        self._measured |= finite
+        broken = tuple(name for name in _NUMBERS if name in self._measured - finite)
+        before, self._broken = self._broken, broken
+        if not broken or broken == before:
+            return []
+        return [("not-finite", f"not finite: {', '.join(broken)}")]

@@ -1,0 +1,242 @@
+"""Writing to a store: a thin link over the database's own driver.
+
+Reading goes through SQLAlchemy. Importing that takes longer than many a run, so what a run needs itself does without.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from hotloop.tracking import migrations
+from hotloop.tracking.errors import StoreAwayError, StoreError
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from hotloop.tracking.places import Place
+
+# Seconds that a writer waits for others that write to the same file, and for a server to answer.
+PATIENCE: Final = 5.0
+# Marks a database as ours; PostgreSQL has it as the key of a lock, too.
+_MARK: Final = 0x686F746C
+
+
+class Link:
+    """A connection that writes. Every SQL text is the same for all databases; parameters are marked with `?`."""
+
+    def __init__(self, place: Place, *, make: bool = True, patience: float = PATIENCE) -> None:
+        self.place = place
+        self._is_sqlite = place.file is not None
+        self._keys: dict[str, int] = {}
+        with self.telling():
+            self._connection = self._open_file(make, patience) if self._is_sqlite else self._open_server(patience)
+        try:
+            with self.telling():
+                self._upgrade()
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _open_file(self, make: bool, patience: float) -> Any:
+        file = self.place.file
+        assert file is not None
+        if not file.exists():
+            if not make:
+                raise StoreError(f"there is no store {file}")
+            if self.place.is_default:
+                file.parent.mkdir(parents=True, exist_ok=True)
+            elif not file.parent.is_dir():
+                raise StoreError(f"cannot make the store {file}: there is no folder {file.parent}")
+        connection = sqlite3.connect(file, timeout=patience, isolation_level=None, check_same_thread=False)
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+            connection.execute("PRAGMA synchronous=NORMAL")
+            connection.execute("PRAGMA foreign_keys=ON")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _open_server(self, patience: float) -> Any:
+        import psycopg
+
+        assert self.place.url is not None
+        # A server that is gone without a word is noticed, too.
+        return psycopg.connect(
+            self.place.url,
+            autocommit=True,
+            connect_timeout=max(2, round(patience)),
+            keepalives_idle=5,
+            keepalives_interval=2,
+            keepalives_count=3,
+            tcp_user_timeout=10_000,
+            application_name="hotloop",
+        )
+
+    def _upgrade(self) -> None:
+        """Brings the schema to the newest version; whoever comes second finds it done."""
+        newest = len(migrations.MIGRATIONS)
+        found = self._version()
+        if found == newest:
+            return
+        if found > newest:
+            raise newer_store(self.place, found)
+        kind = "sqlite" if self._is_sqlite else "postgresql"
+        with self.transaction():
+            if not self._is_sqlite:
+                self.execute("SELECT pg_advisory_xact_lock(?)", (_MARK,))
+            version = self._version()
+            if version == 0:
+                if self._is_sqlite and self.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+                    raise foreign_store(self.place)
+                self.execute("CREATE TABLE hotloop_store (version BIGINT NOT NULL)")
+                self.execute("INSERT INTO hotloop_store VALUES (0)")
+            for migration in migrations.MIGRATIONS[version:]:
+                for statement in migration:
+                    self.execute(statement.format(**migrations.WORDS[kind]))
+            self.execute("UPDATE hotloop_store SET version = ?", (newest,))
+
+    def _version(self) -> int:
+        """Which version the schema has; 0 if there is none."""
+        table = (
+            "SELECT count(*) FROM sqlite_master WHERE name = 'hotloop_store'"
+            if self._is_sqlite
+            else "SELECT count(*) FROM information_schema.tables "
+            "WHERE table_schema = current_schema() AND table_name = 'hotloop_store'"
+        )
+        if not self.execute(table).fetchone()[0]:
+            return 0
+        row = self.execute("SELECT version FROM hotloop_store").fetchone()
+        return 0 if row is None else int(row[0])
+
+    def execute(self, sql: str, parameters: Sequence[object] = ()) -> Any:
+        """One statement."""
+        return self._connection.execute(self._marked(sql), parameters)
+
+    def insert(
+        self, table: str, columns: Sequence[str], rows: Sequence[Sequence[object]], *, unique: Sequence[str] = ()
+    ) -> None:
+        """Rows of a table; one that is there already, by its unique columns, is replaced."""
+        if not rows:
+            return
+        sql = f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
+        if unique:
+            rest = ", ".join(f"{name} = excluded.{name}" for name in columns if name not in unique)
+            sql += f" ON CONFLICT ({', '.join(unique)}) DO UPDATE SET {rest}"
+        self._connection.cursor().executemany(self._marked(sql), rows)
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All of it or nothing. In a file of SQLite nobody else writes meanwhile."""
+        if not self._is_sqlite:
+            with self._connection.transaction():
+                yield
+            return
+        self.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self.execute("COMMIT")
+        except BaseException:
+            if self._connection.in_transaction:
+                self.execute("ROLLBACK")
+            raise
+
+    def key_numbers(self, names: Iterable[str]) -> dict[str, int]:
+        """The numbers that stand for names of metrics; new names get one."""
+        if missing := set(names) - self._keys.keys():
+            for name in sorted(missing):
+                self.execute("INSERT INTO metric_keys (name) VALUES (?) ON CONFLICT (name) DO NOTHING", (name,))
+            self._keys = dict(self.execute("SELECT name, number FROM metric_keys").fetchall())
+        return self._keys
+
+    def forget_keys(self) -> None:
+        """After a transaction that failed, what it had added is not there."""
+        self._keys = {}
+
+    @contextlib.contextmanager
+    def telling(self) -> Iterator[None]:
+        """Turns what the driver raises into words."""
+        with telling(self.place):
+            yield
+
+    def close(self) -> None:
+        """Lets go of the database."""
+        self._connection.close()
+
+    def _marked(self, sql: str) -> str:
+        return sql if self._is_sqlite else sql.replace("?", "%s")
+
+
+@contextlib.contextmanager
+def telling(place: Place) -> Iterator[None]:
+    """Turns what a database's driver raises into a `StoreError`."""
+    try:
+        yield
+    except StoreError:
+        raise
+    except OSError as error:
+        raise StoreError(f"cannot use the store {place.shown}: {error.strerror or error}") from error
+    except Exception as error:
+        told = in_words(place, error)
+        if told is None:
+            raise
+        raise told from error
+
+
+def in_words(place: Place, error: Exception) -> StoreError | None:
+    """What a driver's error means; nothing if it is none of a database's."""
+    cause = getattr(error, "orig", None) or error
+    if isinstance(cause, sqlite3.Error):
+        return _of_sqlite(place, cause)
+    if not type(cause).__module__.startswith("psycopg"):
+        return None
+    import psycopg
+
+    said = " ".join(str(cause).split())
+    if isinstance(cause, psycopg.OperationalError | psycopg.InterfaceError):
+        return StoreAwayError(f"the store {place.shown} cannot be reached: {said}")
+    return StoreError(f"the store {place.shown} refuses: {said}")
+
+
+def _of_sqlite(place: Place, error: sqlite3.Error) -> StoreError:
+    said, file = str(error), place.shown
+    if "locked" in said or "busy" in said:
+        return StoreAwayError(f"the store {file} is locked by another process: try again, or end that one")
+    if "readonly" in said or "read-only" in said:
+        return StoreError(f"the store {file} is read-only: make it and its folder writable, or take another (--store)")
+    if "unable to open" in said:
+        parent = Path(file).parent
+        return StoreError(f"cannot open the store {file}: check that {parent} exists and that you may write there")
+    if "not a database" in said or "malformed" in said:
+        return StoreError(
+            f"the store {file} is damaged ({said}): move it away, and 'hotloop runs list' makes a new one from the "
+            "folders of the runs"
+        )
+    if "full" in said:
+        return StoreAwayError(f"cannot write to the store {file}: the disk is full")
+    return StoreError(f"the store {file} refuses: {said}")
+
+
+def newer_store(place: Place, version: int) -> StoreError:
+    """The error for a store that a later version of Hotloop has upgraded."""
+    return StoreError(
+        f"the store {place.shown} is of a newer Hotloop (version {version} of its tables, this one knows "
+        f"{len(migrations.MIGRATIONS)}): upgrade Hotloop, or take another store (--store)"
+    )
+
+
+def foreign_store(place: Place) -> StoreError:
+    """The error for a database of somebody else."""
+    return StoreError(f"{place.shown} is a database, but no store of Hotloop: take another file (--store)")
