@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from hotloop import __version__
-from hotloop.cli import bench, bench_train, envs, eval, export, play, train, verify
+from hotloop.cli import bench, bench_train, envs, eval, export, play, runs, train, verify
 
 app = typer.Typer(add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False)
 app.command("train")(train.train)
@@ -21,6 +21,7 @@ app.command("envs")(envs.envs)
 bench.app.command("train")(bench_train.train)
 bench.app.command("ladder")(bench_train.ladder)
 bench.app.command("solve")(bench_train.solve)
+app.add_typer(runs.app, name="runs")
 app.add_typer(bench.app, name="bench")
 
 

@@ -32,6 +32,9 @@ def train(
     init_from: Annotated[str | None, typer.Option(metavar="RUN", help="Begin with this run's weights.")] = None,
     debug: Annotated[bool, typer.Option("--debug", help="One thread, all arrays checked, every detail.")] = False,
     name: Annotated[str | None, typer.Option(help="The run's name; made of env and date if not said.")] = None,
+    store: Annotated[
+        str | None, typer.Option(metavar="URL", help="Where runs are listed: a file, postgresql://..., or none.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
 ) -> None:
     """Train a policy on an env with PPO.
@@ -78,6 +81,7 @@ def train(
                     init_from=init_from,
                     debug=debug,
                     name=name,
+                    store=store,
                     callbacks=[view],
                 )
             else:
@@ -88,6 +92,7 @@ def train(
                     init_from=None if init_from is None else naming.find(init_from),
                     debug=debug,
                     name=name,
+                    store=store,
                     callbacks=[view],
                 )
     except (ConfigError, TrainingError) as error:

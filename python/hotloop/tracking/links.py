@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from hotloop.tracking import migrations
-from hotloop.tracking.errors import StoreAwayError, StoreError
+from hotloop.tracking.errors import StoreAwayError, StoreError, StoreReadOnlyError
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -83,6 +83,7 @@ class Link:
             keepalives_count=3,
             tcp_user_timeout=10_000,
             application_name="hotloop",
+            client_encoding="utf8",
         )
 
     def _upgrade(self) -> None:
@@ -215,7 +216,9 @@ def _of_sqlite(place: Place, error: sqlite3.Error) -> StoreError:
     if "locked" in said or "busy" in said:
         return StoreAwayError(f"the store {file} is locked by another process: try again, or end that one")
     if "readonly" in said or "read-only" in said:
-        return StoreError(f"the store {file} is read-only: make it and its folder writable, or take another (--store)")
+        return StoreReadOnlyError(
+            f"the store {file} is read-only: make it and its folder writable, or take another (--store)"
+        )
     if "unable to open" in said:
         parent = Path(file).parent
         return StoreError(f"cannot open the store {file}: check that {parent} exists and that you may write there")

@@ -75,6 +75,13 @@ def find_run(run: str | Path, given_home: str | Path | None = None) -> Path:
     raise TrainingError(f"there is no run {str(run)!r}: neither {path} nor {named} has a config.yaml")
 
 
+def home_of(run: Path, given: str | Path | None = None) -> Path:
+    """The home that a run's folder lies in: its own, if it looks like one."""
+    if given is None and run.absolute().parent.name == "runs":
+        return run.absolute().parent.parent
+    return home(given)
+
+
 def find_store(
     store: str | Path | None, given_home: str | Path | None = None, *, trackers: Sequence[str] = ()
 ) -> Place | None:

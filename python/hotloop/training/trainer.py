@@ -31,7 +31,7 @@ from hotloop.training.interrupts import Interrupts
 from hotloop.training.learning import Learning, open_session
 from hotloop.training.plan import PACE, Plan
 from hotloop.training.recorder import Recorder, plain
-from hotloop.training.runs import Ending, Run, RunFolder, find_run, find_store, now
+from hotloop.training.runs import Ending, Run, RunFolder, find_run, find_store, home_of, now
 
 if TYPE_CHECKING:
     from hotloop.config import Config
@@ -132,7 +132,7 @@ class Trainer:
 
         path = find_run(run, home)
         config = stored_config(path / "config.yaml")
-        place = find_store(store, home, trackers=config.track.trackers)
+        place = find_store(store, home_of(path, home), trackers=config.track.trackers)
         if env is not None and env != config.env.name:
             raise TrainingError(f"the run {path.name!r} trains {config.env.name!r}, not {env!r}")
         folder = RunFolder(path)

@@ -1,0 +1,346 @@
+"""The store as those see it who read: the runs there are, and everything that was recorded of each."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import numpy as np
+from sqlalchemy import Table, and_, create_engine, func, select
+from sqlalchemy.pool import NullPool
+
+from hotloop.tracking import feeding, journal, schema
+from hotloop.tracking.errors import StoreError, StoreReadOnlyError
+from hotloop.tracking.links import Link, telling
+from hotloop.tracking.places import find_place
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from numpy.typing import NDArray
+    from sqlalchemy import Connection, Engine
+
+# A run elsewhere that has not been heard of for so many seconds is gone.
+_SILENT: Final = 60.0
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """A run as the store knows it."""
+
+    number: int
+    id: str
+    name: str
+    path: Path
+    host: str
+    process: int
+    env: str
+    seed: int
+    status: str
+    """`running`, `completed`, `stopped`, `failed`, or `gone`: it was running, and its process is no more."""
+    ended: str | None
+    """By which limit, or why it failed."""
+    created: float
+    seen: float
+    seconds: float
+    steps: int
+    iterations: int
+    episodes: int
+    return_recent: float | None
+    best: float | None
+    config_text: str
+    facts_text: str
+
+    @cached_property
+    def config(self) -> dict[str, dict[str, Any]]:
+        """The whole config."""
+        told: dict[str, dict[str, Any]] = json.loads(self.config_text)
+        return told
+
+    @cached_property
+    def facts(self) -> dict[str, Any]:
+        """Versions, machine, revision of the code, learner."""
+        told: dict[str, Any] = json.loads(self.facts_text)
+        return told
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The config by dotted names."""
+        return {f"{part}.{key}": value for part, values in self.config.items() for key, value in values.items()}
+
+
+@dataclass(frozen=True)
+class Series:
+    """The points of one metric of one run, by step."""
+
+    steps: NDArray[np.int64]
+    times: NDArray[np.float64]
+    """Seconds since 1970."""
+    values: NDArray[np.float64]
+
+
+class Store:
+    """Reads a store. Before that it takes in what runs under `home` have recorded while it could not be written.
+
+    Args:
+        store: A file, a URL, or nothing for the one that is meant anyway.
+        home: Where runs are kept; `HOTLOOP_HOME` or `~/.hotloop` by default.
+
+    >>> from hotloop import train
+    >>> run = train("cartpole", steps=2048, home=getfixture("tmp_path"))
+    >>> with Store(home=getfixture("tmp_path")) as store:
+    ...     [run.status for run in store.runs()]
+    ['completed']
+    """
+
+    def __init__(self, store: str | Path | None = None, *, home: str | Path | None = None) -> None:
+        under = Path(home or os.environ.get("HOTLOOP_HOME") or Path.home() / ".hotloop")
+        place = find_place(store, under)
+        if place is None:
+            raise StoreError("the store is 'none': name one with --store or HOTLOOP_STORE")
+        self.place = place
+        self.notes: list[str] = []
+        """What a person should know: that the store could not be brought up to date, say."""
+        self._is_read_only = False
+        try:
+            with Link(place, make=place.is_default) as link:
+                self._catch_up(link, under / "runs")
+        except StoreReadOnlyError as error:
+            self._is_read_only = True
+            self.notes.append(f"{error}; what it has is shown")
+        self._engine = self._open()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Lets go of the database."""
+        self._engine.dispose()
+
+    def _open(self) -> Engine:
+        file, url = self.place.file, self.place.url
+        if file is not None:
+            # Without a log beside it nobody is writing; then a folder that cannot be written is no hindrance.
+            extra = "&immutable=1" if not file.with_name(file.name + "-wal").exists() else ""
+            address = f"{file.as_uri()}?mode=ro{extra}" if self._is_read_only else str(file)
+
+            def connect() -> Any:
+                return sqlite3.connect(address, uri=self._is_read_only, timeout=5.0)
+
+            return create_engine("sqlite://", creator=connect, poolclass=NullPool)
+        import psycopg
+
+        assert url is not None
+
+        def dial() -> Any:
+            return psycopg.connect(url, connect_timeout=5, client_encoding="utf8")
+
+        return create_engine("postgresql+psycopg://", creator=dial)
+
+    def _catch_up(self, link: Link, folder: Path) -> None:
+        """Feeds what lies in the folders of runs of this store and nobody is about to feed."""
+        known = dict(link.execute("SELECT path, taken FROM runs").fetchall())
+        for path in sorted(folder.glob(f"*/{journal.NAME}")):
+            run = path.parent
+            if known.get(str(run.absolute())) == path.stat().st_size:
+                continue
+            first = journal.first_start(path)
+            if first is None or first.get("store") != self.place.shown or is_in_use(run):
+                continue
+            try:
+                feeding.feed(link, run)
+            except StoreReadOnlyError:
+                raise
+            except StoreError as error:
+                self.notes.append(str(error))
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[Connection]:
+        with telling(self.place), self._engine.connect() as connection:
+            yield connection
+
+    def runs(self) -> list[StoredRun]:
+        """All of them, the newest first."""
+        table = schema.runs
+        with self._reading() as connection:
+            rows = connection.execute(select(table).order_by(table.c.created.desc(), table.c.number.desc())).mappings()
+            return [_stored(row) for row in rows]
+
+    def find(self, text: str) -> StoredRun:
+        """The run that a text means: an id or a name, the beginning of one that fits only one run, or `last`."""
+        runs = self.runs()
+        if not runs:
+            raise StoreError(f"there is no run {text!r}: the store {self.place.shown} has none yet")
+        if text == "last":
+            return runs[0]
+        given = Path(text)
+        exact = [run for run in runs if text in (run.id, run.name)]
+        exact = exact or [run for run in runs if given.is_absolute() and run.path == given]
+        if exact:
+            return exact[0]
+        fitting = [run for run in runs if run.id.startswith(text) or run.name.startswith(text)]
+        if len(fitting) == 1:
+            return fitting[0]
+        if fitting:
+            more = f" and {len(fitting) - 3} more" if len(fitting) > 3 else ""
+            names = ", ".join(run.name for run in fitting[:3])
+            raise StoreError(f"{text!r} could be any of {names}{more}: say more of the name")
+        near = get_close_matches(text, [run.name for run in runs], n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else f" in {self.place.shown}"
+        raise StoreError(f"there is no run {text!r}{hint}")
+
+    def metric_names(self, run: StoredRun | None = None) -> list[str]:
+        """The names of the metrics of a run, or of all."""
+        keys, points = schema.metric_keys, schema.metrics
+        asked = select(keys.c.name).order_by(keys.c.name)
+        if run is not None:
+            has_any = select(points.c.key).where(and_(points.c.run == run.number, points.c.key == keys.c.number))
+            asked = asked.where(has_any.exists())
+        with self._reading() as connection:
+            return list(connection.execute(asked).scalars())
+
+    def series(self, run: StoredRun, name: str) -> Series:
+        """Every point of a metric."""
+        keys, points = schema.metric_keys, schema.metrics
+        asked = (
+            select(points.c.step, points.c.time, points.c.value)
+            .join(keys, keys.c.number == points.c.key)
+            .where(and_(points.c.run == run.number, keys.c.name == name))
+            .order_by(points.c.step)
+        )
+        with self._reading() as connection:
+            rows = connection.execute(asked).all()
+        table = np.array([tuple(row) for row in rows], np.float64).reshape(-1, 3)
+        return Series(table[:, 0].astype(np.int64), table[:, 1].copy(), table[:, 2].copy())
+
+    def latest(self, name: str) -> dict[int, float]:
+        """The last value of a metric, by the number of the run."""
+        keys, points = schema.metric_keys, schema.metrics
+        last = (
+            select(points.c.run, func.max(points.c.step).label("step"))
+            .where(points.c.key == select(keys.c.number).where(keys.c.name == name).scalar_subquery())
+            .group_by(points.c.run)
+            .subquery()
+        )
+        asked = (
+            select(points.c.run, points.c.value)
+            .join(keys, keys.c.number == points.c.key)
+            .join(last, and_(last.c.run == points.c.run, last.c.step == points.c.step))
+            .where(keys.c.name == name)
+        )
+        with self._reading() as connection:
+            return {int(run): float(value) for run, value in connection.execute(asked)}
+
+    def points(self, run: StoredRun) -> Iterator[tuple[str, int, float, float]]:
+        """Every point of every metric: name, step, time, value."""
+        keys, points = schema.metric_keys, schema.metrics
+        asked = (
+            select(keys.c.name, points.c.step, points.c.time, points.c.value)
+            .join(keys, keys.c.number == points.c.key)
+            .where(points.c.run == run.number)
+            .order_by(points.c.key, points.c.step)
+        )
+        with self._reading() as connection:
+            yield from (tuple(row) for row in connection.execute(asked))
+
+    def evaluations(self, run: StoredRun) -> list[dict[str, Any]]:
+        """How well the policy did, in training and by `hotloop eval`."""
+        return self._rows(schema.evaluations, run)
+
+    def checkpoints(self, run: StoredRun) -> list[dict[str, Any]]:
+        """Those that were written; older ones may be gone by now."""
+        return self._rows(schema.checkpoints, run)
+
+    def events(self, run: StoredRun) -> list[dict[str, Any]]:
+        """Faults, rollbacks, alerts."""
+        return self._rows(schema.events, run)
+
+    def episodes(self, run: StoredRun) -> list[dict[str, Any]]:
+        """Finished episodes, record by record, with a sample of each."""
+        return self._rows(schema.episodes, run)
+
+    def resources(self, run: StoredRun) -> list[dict[str, Any]]:
+        """Cores and memory over time, of the process, its workers, the machine and its GPUs."""
+        return self._rows(schema.resources, run)
+
+    def _rows(self, table: Table, run: StoredRun) -> list[dict[str, Any]]:
+        """What a table has of a run, in order; facts and samples as they were told."""
+        order = (table.c.time, table.c.number) if "number" in table.c else (table.c.step,)
+        columns = [column for column in table.c if column.name not in ("run", "number")]
+        with self._reading() as connection:
+            rows = connection.execute(select(*columns).where(table.c.run == run.number).order_by(*order)).mappings()
+            return [
+                {key: json.loads(value) if key in ("facts", "sample") else value for key, value in row.items()}
+                for row in rows
+            ]
+
+    def delete(self, run: StoredRun) -> None:
+        """Removes a run and, if it lies on this machine, its folder. One that is running is refused."""
+        if run.status == "running" or (_is_here(run) and is_in_use(run.path)):
+            raise StoreError(f"the run {run.name!r} is running (process {run.process} on {run.host}): end it first")
+        if _is_here(run):
+            with telling(self.place):
+                shutil.rmtree(run.path)
+        with Link(self.place, make=False) as link, link.telling(), link.transaction():
+            for table in feeding.STEPPED:
+                link.execute(f"DELETE FROM {table} WHERE run = ?", (run.number,))
+            link.execute("DELETE FROM runs WHERE number = ?", (run.number,))
+
+
+def is_in_use(folder: Path) -> bool:
+    """Whether a process trains the run in a folder: it holds the folder's lock for as long as it lives."""
+    try:
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(handle)
+    return False
+
+
+def _is_here(run: StoredRun) -> bool:
+    first = journal.first_start(run.path / journal.NAME)
+    return first is not None and first["id"] == run.id
+
+
+def _stored(row: Mapping[Any, Any]) -> StoredRun:
+    told = {key: value for key, value in row.items() if key not in ("config", "facts", "taken")}
+    told |= {"path": Path(row["path"]), "seed": int(row["seed"])}
+    run = StoredRun(**told, config_text=row["config"], facts_text=row["facts"])
+    if run.status != "running":
+        return run
+    alive = is_in_use(run.path) if _is_here(run) else time.time() - run.seen < _SILENT
+    return run if alive else StoredRun(**{**vars(run), "status": "gone"})
+
+
+def groups_of(runs: Iterable[StoredRun]) -> list[list[StoredRun]]:
+    """Runs that differ in nothing but their seed, together, in the order in which the first of each comes."""
+    found: dict[str, list[StoredRun]] = {}
+    for run in runs:
+        settings = {key: value for key, value in run.settings.items() if key not in _NO_DIFFERENCE}
+        found.setdefault(json.dumps(settings, sort_keys=True), []).append(run)
+    return list(found.values())
+
+
+# Settings that are meant to differ between repetitions, or that never change a result.
+_NO_DIFFERENCE: Final = {"train.seed", "runner.num_threads", "track.trackers"}

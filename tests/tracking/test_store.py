@@ -1,0 +1,347 @@
+"""The store: what a run leaves in it, from either kind of database."""
+
+import dataclasses
+import json
+import multiprocessing
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import create_engine, inspect
+
+import hotloop
+from hotloop.tracking import feeding, journal, migrations, schema
+from hotloop.tracking.errors import StoreAwayError, StoreError
+from hotloop.tracking.links import Link
+from hotloop.tracking.places import find_place
+from hotloop.tracking.store import Store, groups_of
+from hotloop.training.runs import RunFolder
+
+SMALL: dict[str, Any] = {"runner.num_envs": 8, "ppo.horizon": 16, "ppo.minibatch_size": 64, "track.interval": 4}
+QUICK = {**SMALL, "train.until": None, "train.evaluate_episodes": 4}
+
+
+def trained(home: Path, store: str | None = None, **more: Any) -> hotloop.training.Run:
+    return hotloop.train("cartpole", steps=4096, config={**QUICK, **more}, home=home, store=store)
+
+
+def metrics_of(store: Store) -> dict[str, list[tuple[str, int, float, float]]]:
+    return {run.id: list(store.points(run)) for run in store.runs()}
+
+
+def test_a_run_is_there_with_all_that_belongs_to_it(tmp_path: Path, store: str) -> None:
+    run = trained(tmp_path, store, **{"train.seed": 2**63, "train.checkpoint_every": 16})
+    with Store(store, home=tmp_path) as found:
+        (one,) = found.runs()
+        assert (one.name, one.status, one.ended, one.env) == (run.name, "completed", "steps", "cartpole")
+        assert (one.seed, one.steps, one.iterations, one.episodes) == (2**63, run.steps, run.iterations, run.episodes)
+        assert one.config == run.config.model_dump(mode="json")
+        assert {"hotloop", "python", "numpy"} <= one.facts["versions"].keys()
+        assert one.facts["machine"]["isa"]
+        assert run.best is not None
+        assert one.best == pytest.approx(run.best.mean)
+        series = found.series(one, "value_loss")
+        assert series.steps.tolist() == [512 * (i + 1) for i in range(8)]
+        told = [event for event in journal.read_all(run.path / journal.NAME) if event["event"] == "iteration"]
+        assert series.values.tolist() == [event["value_loss"] for event in told]
+        episodes = found.episodes(one)
+        assert sum(row["count"] for row in episodes) == run.episodes
+        assert all(len(row["sample"]) == min(16, row["count"]) for row in episodes)
+        assert [row["path"] for row in found.checkpoints(one)] == ["checkpoints/2048", "checkpoints/4096"]
+        (evaluation,) = found.evaluations(one)
+        assert (evaluation["source"], evaluation["episodes"]) == ("training", 4)
+
+
+def test_feeding_again_changes_nothing(tmp_path: Path, store: str) -> None:
+    run = trained(tmp_path, store)
+    place = find_place(store, tmp_path)
+    assert place is not None
+    with Store(store, home=tmp_path) as found, Link(place) as link:
+        before = metrics_of(found)
+        assert feeding.feed(link, run.path) == 0
+        assert metrics_of(found) == before
+
+
+def test_resuming_deletes_what_lies_behind_the_checkpoint(tmp_path: Path, store: str) -> None:
+    run = trained(tmp_path, store, **{"train.checkpoint_every": 12})
+    with Store(store, home=tmp_path) as found:
+        whole = [point for point in found.points(found.find("last")) if not point[0].startswith(("time", "seconds"))]
+        assert len([row for row in found.checkpoints(found.find("last")) if row["step"] > 3072]) == 1
+        shutil.rmtree(run.path / "checkpoints" / "4096")
+        hotloop.train(resume=run.name, home=tmp_path, store=store)
+        again = [point for point in found.points(found.find("last")) if not point[0].startswith(("time", "seconds"))]
+        exact = {(name, step): value for name, step, _, value in whole if name != "steps_per_second"}
+        assert {(n, s): v for n, s, _, v in again if n != "steps_per_second"} == pytest.approx(exact)
+        assert "resumed" in [event["kind"] for event in found.events(found.find("last"))]
+
+
+def test_a_store_that_was_lost_is_made_anew_from_the_folders(tmp_path: Path) -> None:
+    trained(tmp_path)
+    trained(tmp_path)
+    with Store(home=tmp_path) as found:
+        before = metrics_of(found)
+    (tmp_path / "hotloop.db").unlink()
+    with Store(home=tmp_path) as found:
+        assert metrics_of(found) == before
+
+
+def test_a_run_without_a_store_is_in_none(tmp_path: Path) -> None:
+    run = trained(tmp_path, "none")
+    assert not (tmp_path / "hotloop.db").exists()
+    assert journal.read_all(run.path / journal.NAME)[-1]["status"] == "completed"
+    with Store(home=tmp_path) as found:
+        assert found.runs() == []
+
+
+def test_the_tables_are_what_sqlalchemy_is_told(tmp_path: Path, store: str) -> None:
+    place = find_place(store, tmp_path)
+    assert place is not None
+    Link(place).close()
+    url = (
+        store
+        if store.startswith("sqlite")
+        else store.replace("postgresql:", "postgresql+psycopg:") + "?client_encoding=utf8"
+    )
+    engine = create_engine(url)
+    seen = inspect(engine)
+    for name, table in schema.metadata.tables.items():
+        columns = {column["name"]: column["type"] for column in seen.get_columns(name)}
+        assert columns.keys() == {column.name for column in table.columns}
+        for column in table.columns:
+            kinds = {str: "text", int: "integer", float: "float"}
+            assert kinds[column.type.python_type] == kinds[columns[column.name].python_type], (name, column.name)
+    assert set(seen.get_table_names()) == {*schema.metadata.tables, "hotloop_store"}
+    engine.dispose()
+
+
+def test_an_older_store_is_upgraded_with_its_runs(tmp_path: Path, store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    trained(tmp_path, store)
+    later = ("ALTER TABLE runs ADD COLUMN note TEXT NOT NULL DEFAULT 'none'",)
+    monkeypatch.setattr(migrations, "MIGRATIONS", [*migrations.MIGRATIONS, later])
+    place = find_place(store, tmp_path)
+    assert place is not None
+    with Link(place) as link:
+        assert link.execute("SELECT note FROM runs").fetchall() == [("none",)]
+        assert link.execute("SELECT version FROM hotloop_store").fetchone()[0] == len(migrations.MIGRATIONS)
+    Link(place).close()
+
+
+def test_a_newer_store_is_refused(tmp_path: Path, store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    trained(tmp_path, store)
+    place = find_place(store, tmp_path)
+    assert place is not None
+    with Link(place) as link:
+        link.execute("UPDATE hotloop_store SET version = 99")
+    with pytest.raises(StoreError, match=r"is of a newer Hotloop \(version 99 of its tables"):
+        Store(store, home=tmp_path)
+
+
+def test_a_damaged_store_is_refused_and_training_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "hotloop.db").write_bytes(b"this is no database at all" * 100)
+    troubles = Troubles()
+    run = hotloop.train("cartpole", steps=2048, config=QUICK, home=tmp_path, callbacks=[troubles])
+    assert run.steps >= 2048
+    assert "is damaged (file is not a database): move it away" in troubles.told[0]
+    assert "records are kept in the run's folder" in troubles.told[0]
+    with pytest.raises(StoreError, match="is damaged"):
+        Store(home=tmp_path)
+    (tmp_path / "hotloop.db").unlink()
+    with Store(home=tmp_path) as found:
+        assert found.find("last").status == "completed"
+
+
+def test_a_database_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "other.db"
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE mine (x)")
+    connection.close()
+    with pytest.raises(StoreError, match=r"other\.db is a database, but no store of Hotloop"):
+        Store(path, home=tmp_path)
+
+
+def test_a_store_that_is_missing_is_said_to_be(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=r"there is no store .*missing\.db"):
+        Store(tmp_path / "missing.db", home=tmp_path)
+    with pytest.raises(hotloop.training.TrainingError, match=r"the store mysql://\.\.\. is of no known kind"):
+        trained(tmp_path, "mysql://somewhere/x")
+    with pytest.raises(StoreError, match="cannot be reached"):
+        Store("postgresql://tester@127.0.0.1:1/none", home=tmp_path)
+
+
+def test_a_locked_store_is_waited_for_and_then_said_to_be_locked(tmp_path: Path) -> None:
+    trained(tmp_path)
+    place = find_place(None, tmp_path)
+    assert place is not None
+    holder = sqlite3.connect(tmp_path / "hotloop.db", isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    locked = pytest.raises(StoreAwayError, match="is locked by another process")
+    with Link(place, patience=0.05) as link, locked, link.telling(), link.transaction():
+        pass
+    holder.execute("ROLLBACK")
+    holder.close()
+
+
+# Imports first: who gives up root may not be able to read the interpreter's own folder.
+READ = """
+import os, sys, sqlalchemy.dialects.sqlite.pysqlite
+from hotloop.tracking.store import Store
+if os.geteuid() == 0:
+    os.setgroups([]), os.setgid(65534), os.setuid(65534)
+store = Store(home=sys.argv[1])
+print(store.find("last").status, store.notes)
+"""
+
+
+def test_a_read_only_store_can_be_read() -> None:
+    with tempfile.TemporaryDirectory(prefix="hotloop-store-") as name:
+        home = Path(name)
+        trained(home)
+        changed = [home, *home.rglob("*")]
+        for path in changed:
+            path.chmod(0o555 if path.is_dir() else 0o444)
+        done = subprocess.run([sys.executable, "-c", READ, name], capture_output=True, text=True)
+        for path in changed:
+            path.chmod(0o755)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("completed")
+    assert "hotloop.db is read-only: make it and its folder writable" in done.stdout
+
+
+class Troubles(hotloop.training.Callback):
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def trouble(self, report: Any) -> None:
+        self.told.append(report.what)
+
+
+def _train_one(home: str, seed: int) -> None:
+    trained(Path(home), **{"train.seed": seed})
+
+
+def test_several_processes_write_one_file_at_once(tmp_path: Path) -> None:
+    start = multiprocessing.get_context("spawn")
+    processes = [start.Process(target=_train_one, args=(str(tmp_path), seed)) for seed in range(4)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+        assert process.exitcode == 0
+    with Store(home=tmp_path) as found:
+        runs = found.runs()
+        assert sorted(run.seed for run in runs) == [0, 1, 2, 3]
+        assert {len(found.series(run, "kl").steps) for run in runs} == {8}
+        assert len(groups_of(runs)) == 1
+    check = sqlite3.connect(tmp_path / "hotloop.db")
+    assert check.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
+    check.close()
+
+
+ENDLESS = """
+import sys, hotloop, hotloop.training
+class Tell(hotloop.training.Callback):
+    def iteration(self, report):
+        print(report.steps, flush=True)
+hotloop.train("cartpole", steps=10**12, config={}, name="run", home=sys.argv[1], store=sys.argv[2], callbacks=[Tell()])
+""".replace("{}", repr({**QUICK, "train.checkpoint_every": 0}))
+
+
+def killed_run(home: Path, store: str, records: int) -> list[int]:
+    """Kills a run for good after so many records; gives the steps of all that it had told."""
+    process = subprocess.Popen([sys.executable, "-c", ENDLESS, str(home), store], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    told = [int(process.stdout.readline()) for _ in range(records)]
+    process.send_signal(signal.SIGKILL)
+    told += [int(line) for line in process.stdout.read().splitlines(keepends=True) if line.endswith("\n")]
+    process.wait()
+    process.stdout.close()
+    return told
+
+
+def test_a_kill_loses_little_and_breaks_nothing(tmp_path: Path, store: str) -> None:
+    told = killed_run(tmp_path, store, 3000)
+    with Store(store, home=tmp_path) as found:
+        one = found.find("last")
+        assert one.status == "gone"
+        steps = found.series(one, "kl").steps.tolist()
+    assert steps == told[: len(steps)]
+    # The journal is written every tenth of a second: all but the last moment is there.
+    assert len(steps) > 0
+    if store.startswith("sqlite"):
+        check = sqlite3.connect(store.removeprefix("sqlite:///"))
+        assert check.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
+        check.close()
+
+
+def test_a_run_is_running_while_its_process_lives(tmp_path: Path) -> None:
+    seen = []
+
+    class Look(hotloop.training.Callback):
+        def checkpoint(self, report: Any) -> None:
+            with Store(home=tmp_path) as found:
+                place = find_place(None, tmp_path)
+                assert place is not None
+                with Link(place) as link:
+                    feeding.feed(link, report.path.parent.parent)
+                (one,) = found.runs()
+                seen.append(one.status)
+                with pytest.raises(StoreError, match=r"is running \(process \d+ on .*\): end it first"):
+                    found.delete(one)
+
+    hotloop.train("cartpole", steps=2048, config=QUICK, home=tmp_path, callbacks=[Look()])
+    assert seen == ["running"]
+
+
+def test_deleting_removes_rows_and_folder(tmp_path: Path, store: str) -> None:
+    first, second = trained(tmp_path, store), trained(tmp_path, store)
+    with Store(store, home=tmp_path) as found:
+        found.delete(found.find(first.name))
+        assert [run.name for run in found.runs()] == [second.name]
+        assert len(metrics_of(found)) == 1
+    assert not first.path.exists()
+    with Store(store, home=tmp_path) as found:
+        assert [run.name for run in found.runs()] == [second.name]
+
+
+def test_runs_are_found_by_id_name_beginning_and_last(tmp_path: Path) -> None:
+    for name in ("first-one", "first-two"):
+        hotloop.train("cartpole", steps=1024, config=QUICK, home=tmp_path, name=name)
+    with Store(home=tmp_path) as found:
+        two, one = found.runs()
+        for text, run in (("last", two), ("first-o", one), (one.id, one), (two.id[:8], two), ("first-two", two)):
+            assert found.find(text) == run
+        with pytest.raises(StoreError, match="'first' could be any of first-two, first-one: say more"):
+            found.find("first")
+        with pytest.raises(StoreError, match="there is no run 'frst-one'; did you mean 'first-one'"):
+            found.find("frst-one")
+
+
+def test_a_moved_folder_is_the_same_run_and_a_copy_is_refused(tmp_path: Path) -> None:
+    run = trained(tmp_path)
+    moved = run.path.with_name("elsewhere")
+    run.path.rename(moved)
+    hotloop.train(resume=moved, steps=5120)
+    with Store(home=tmp_path) as found:
+        (one,) = found.runs()
+        assert (one.path, one.steps) == (moved, 5120)
+    shutil.copytree(moved, run.path)
+    with Store(home=tmp_path) as found:
+        assert [dataclasses.replace(run, status="") for run in found.runs()] == [dataclasses.replace(one, status="")]
+        assert "is a copy of the run" in found.notes[0]
+
+
+def test_a_run_folder_is_held_by_one_process(tmp_path: Path) -> None:
+    from hotloop.tracking.store import is_in_use
+
+    run = trained(tmp_path)
+    assert not is_in_use(run.path)
+    folder = RunFolder(run.path)
+    assert is_in_use(run.path)
+    folder.release()
+    assert json.loads((run.path / "run.json").read_text())["status"] == "finished"
