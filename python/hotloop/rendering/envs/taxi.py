@@ -34,7 +34,7 @@ def draw(scene: Scene) -> Drawing:
         if stand == destination:
             corners = [(x - 0.4, y - 0.4), (x + 0.4, y - 0.4), (x + 0.4, y + 0.4), (x - 0.4, y + 0.4)]
             drawing.line(*corners, corners[0], width=0.07, colour=INK)
-        drawing.label((x - 0.3, y + 0.28), letter, 0.24, INK)
+        drawing.label((x - 0.24, y + 0.22), letter, 0.24, INK)
     for square in _WALLS:
         x, y = middle(square, _SIDE, _SIDE)
         drawing.line((x + 0.5, y - 0.46), (x + 0.5, y + 0.46), width=0.1, colour=INK)
