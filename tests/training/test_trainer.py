@@ -182,6 +182,14 @@ def test_an_evaluation_is_a_function_of_policy_and_seed() -> None:
     assert one.episodes == 50
 
 
+def test_seats_that_nobody_takes_do_not_count() -> None:
+    options = {"seats": 8, "players": 5}
+    learner = _core.Learner("tag", options, {"hidden": [8]}, rows=1, horizon=1, seed=0)
+    found = evaluate(learner, "tag", options, episodes=40, seed=0)
+    assert found.episodes == 5 * 5
+    assert found.length_mean > 1
+
+
 def test_an_evaluation_counts_each_env_once_and_cuts_what_never_ends() -> None:
     learner = _core.Learner("cliff-walking", None, {"hidden": [8]}, rows=1, horizon=1, seed=0)
     found = evaluate(learner, "cliff-walking", {}, episodes=3, seed=0)

@@ -92,8 +92,12 @@ def evaluate(
             top.add(first_env, seats, taken, parts[-1][0])
         pool.close()
         first_env += count
-    returns, lengths = (np.concatenate([part[i] for part in parts])[:episodes] for i in range(2))
-    extras = np.concatenate([part[2] for part in parts if part[2].size] or [np.zeros((0, terms + len(metrics)))])
+    # Seats that nobody takes have no episodes.
+    taken_seats = np.concatenate([part[3] for part in parts])
+    returns, lengths = (np.concatenate([part[i] for part in parts])[taken_seats][:episodes] for i in range(2))
+    extras = np.concatenate(
+        [part[2][part[3]] for part in parts if part[2].size] or [np.zeros((0, terms + len(metrics)))]
+    )
     return Evaluation.of(returns, lengths, {name: extras[:episodes, terms + i] for i, name in enumerate(metrics)})
 
 
@@ -105,10 +109,11 @@ def _play(
     seed: int,
     deterministic: bool,
     taken: list[NDArray[Any]] | None,
-) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Every row's first episode: returns, lengths, and sums of terms and metrics, by row."""
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[np.bool_]]:
+    """Every row's first episode: returns, lengths, sums of terms and metrics, and whether it takes part, by row."""
     obs, info = pool.reset()
     played = np.zeros(rows, np.bool_)
+    takes_part = np.array(info.get("valid", np.ones(rows, np.bool_)))
     returns, lengths, extras = np.zeros(rows), np.zeros(rows, np.int64), np.zeros((rows, 0))
     for step in range(_LONGEST):
         actions, _, _ = learner.act(
@@ -120,6 +125,8 @@ def _play(
         obs, reward, terminated, truncated, info = pool.step(actions)
         returns += np.where(played, 0.0, reward)
         lengths += ~played
+        if "valid" in info:
+            takes_part |= info["valid"]
         over = terminated | truncated
         if over.any():
             played |= over
@@ -133,9 +140,9 @@ def _play(
             returns[found], lengths[found], extras[found] = (
                 told[name][first] for name in ("returns", "lengths", "extras")
             )
-            if played.all():
+            if (played | ~takes_part).all():
                 break
-    return returns, lengths, extras
+    return returns, lengths, extras, takes_part
 
 
 def _student(freedom: int) -> float:
