@@ -222,7 +222,7 @@ class Troubles(hotloop.training.Callback):
 
 
 def _train_one(home: str, seed: int) -> None:
-    trained(Path(home), **{"train.seed": seed})
+    trained(Path(home), None, **{"train.seed": seed})
 
 
 def test_several_processes_write_one_file_at_once(tmp_path: Path) -> None:

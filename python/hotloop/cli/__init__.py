@@ -9,7 +9,20 @@ from typing import Annotated
 import typer
 
 from hotloop import __version__
-from hotloop.cli import bench, bench_train, envs, eval, export, play, runs, train, verify
+from hotloop.cli import (
+    bench,
+    bench_train,
+    envs,
+    eval,
+    export,
+    play,
+    runs,
+    runs_compare,
+    runs_export,
+    runs_plot,
+    train,
+    verify,
+)
 
 app = typer.Typer(add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False)
 app.command("train")(train.train)
@@ -21,6 +34,9 @@ app.command("envs")(envs.envs)
 bench.app.command("train")(bench_train.train)
 bench.app.command("ladder")(bench_train.ladder)
 bench.app.command("solve")(bench_train.solve)
+runs.app.command("compare")(runs_compare.compare)
+runs.app.command("plot")(runs_plot.plot)
+runs.app.command("export")(runs_export.export)
 app.add_typer(runs.app, name="runs")
 app.add_typer(bench.app, name="bench")
 
@@ -43,6 +59,7 @@ def _hotloop(
       hotloop train cartpole                train until solved, in a second
       hotloop eval last                     how well that policy does
       hotloop play last                     watch it
+      hotloop runs list                     the runs there are; show, compare, plot, export, delete
       hotloop verify last                   repeat the run, compare every bit
       hotloop envs                          the envs there are
       hotloop envs tag                      one of them in full: options, rewards, state

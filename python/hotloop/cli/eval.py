@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from hotloop.cli.output import UserError, emit, tell
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from hotloop.policies.agent import Agent
     from hotloop.training.evaluation import Evaluation
 
 
 def evaluate(
     run: Annotated[str, typer.Argument(metavar="RUN", help="A path, a name, the beginning of one, or 'last'.")],
+    changes: Annotated[
+        list[str] | None, typer.Argument(metavar="[env.KEY=VALUE]...", help="Options of the env to change.")
+    ] = None,
     episodes: Annotated[int, typer.Option(help="How many episodes.")] = 100,
     seed: Annotated[int, typer.Option(help="Which episodes; training and its evaluations use others.")] = 0,
     at_least: Annotated[
         float | None, typer.Option(metavar="RETURN", help="End with exit code 1 if the mean is lower.")
     ] = None,
     stochastic: Annotated[bool, typer.Option("--stochastic", help="Draw actions, as in training.")] = False,
+    keep: Annotated[bool, typer.Option(help="Record the result with the run.")] = True,
+    store: Annotated[
+        str | None, typer.Option(metavar="URL", help="Where the run is listed; else HOTLOOP_STORE.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
 ) -> None:
     """Play fresh episodes with a run's best policy, and give the mean return.
@@ -28,9 +37,11 @@ def evaluate(
     \b
       hotloop eval last
       hotloop eval cartpole-20 --episodes 1000 --json | jq .mean
-      hotloop eval runs/mine/checkpoints/000000131072
+      hotloop eval last env.length=1.0
+      hotloop eval runs/mine/checkpoints/131072
 
-    The interval has the true mean inside it 95 times of 100.
+    The interval has the true mean inside it 95 times of 100. The result is
+    recorded with the run; 'hotloop runs show' lists it.
     """
     if episodes < 1:
         raise UserError(f"--episodes is {episodes}: expected 1 or more")
@@ -49,15 +60,19 @@ def evaluate(
         agent = load(path)
     except TrainingError as error:
         raise UserError(str(error)) from None
+    options = {**agent.options, **_options(agent, changes or [])}
     found = play(
         agent.learner,
         agent.env,
-        agent.options,
+        options,
         episodes=episodes,
         seed=fresh_seed(seed),
         deterministic=not stochastic,
         action_repeat=agent.action_repeat,
     )
+    if keep:
+        how = {"seed": seed, "deterministic": not stochastic, "options": options}
+        _keep(_run_folder(agent.path), store, agent.steps, found, how)
     if as_json:
         emit("end", run=path.name, path=str(agent.path), env=agent.env, steps=agent.steps, **plain(vars(found)))
     else:
@@ -68,11 +83,71 @@ def evaluate(
         raise typer.Exit(1)
 
 
+def _options(agent: Agent, changes: list[str]) -> dict[str, Any]:
+    """The options of the env to change, checked; those that change what the policy sees or does are refused."""
+    from hotloop.config import ConfigError
+    from hotloop.config.loading import build, parse_overrides
+
+    try:
+        parts = parse_overrides(changes)
+        if other := [part for part in parts if part != "env"]:
+            raise UserError(f"{other[0]}... cannot be changed here: only options of the env, such as env.KEY=VALUE")
+        changed = parts.get("env", {})
+        build({"env": {"name": agent.env, **agent.options, **changed}, "train": {"steps": 1}})
+    except ConfigError as error:
+        raise UserError(str(error)) from None
+    from hotloop import _core
+
+    before, after = (_core.describe(agent.env, told) for told in (agent.options, {**agent.options, **changed}))
+    for key in ("observation", "action"):
+        if before[key] != after[key]:
+            raise UserError(f"with {' '.join(changes)} the {key}s of {agent.env} are others than the policy knows")
+    return changed
+
+
+def _run_folder(checkpoint: Path) -> Path | None:
+    """The run that a checkpoint belongs to, if it lies in one."""
+    run = checkpoint.parent.parent
+    return run if (run / "config.yaml").is_file() else None
+
+
+def _keep(run: Path | None, store: str | None, steps: int, found: Evaluation, how: dict[str, Any]) -> None:
+    """Notes the result in the run's journal, and brings it to the store that lists the run."""
+    if run is None:
+        return
+    from hotloop.tracking import journal
+    from hotloop.tracking.errors import StoreError
+    from hotloop.tracking.feeding import feed
+    from hotloop.tracking.links import Link
+    from hotloop.training.runs import find_store, home_of
+
+    first = journal.first_start(run / journal.NAME)
+    if first is None:
+        return
+    try:
+        journal.append_one(run / journal.NAME, {"event": "eval", "steps": steps, "evaluation": vars(found), "how": how})
+    except OSError as error:
+        tell(f"The result could not be recorded with the run: {error.strerror}.")
+        return
+    place = find_store(store, home_of(run))
+    if place is None or first.get("store") not in (None, place.shown):
+        return
+    try:
+        with Link(place) as link:
+            feed(link, run)
+    except StoreError as error:
+        tell(f"The result is recorded in the run's folder only: {error}")
+
+
 def _in_words(agent: Agent, found: Evaluation) -> list[str]:
     from hotloop.text import measured
 
     return [
         f"{agent.env} at step {agent.steps}: mean return {measured(found.mean)} over {found.episodes} episodes "
         f"(95 %: {measured(found.low)} to {measured(found.high)})",
+        f"returns: deviation {measured(found.std)}, lowest {measured(found.return_min)}, "
+        f"median {measured(found.return_median)}, highest {measured(found.return_max)}",
+        f"lengths: mean {measured(found.length_mean)}, from {measured(found.length_min)} to "
+        f"{measured(found.length_max)}",
         *(f"{name} {measured(value)}" for name, value in found.metrics.items()),
     ]

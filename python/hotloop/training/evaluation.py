@@ -33,6 +33,12 @@ class Evaluation:
     episodes: int
     length_mean: float
     metrics: dict[str, float]
+    """Means of what the env counts, `success` among it where the env defines that."""
+    return_min: float = math.nan
+    return_median: float = math.nan
+    return_max: float = math.nan
+    length_min: float = math.nan
+    length_max: float = math.nan
 
     @classmethod
     def of(cls, returns: NDArray[Any], lengths: NDArray[Any], metrics: dict[str, NDArray[Any]]) -> Evaluation:
@@ -45,7 +51,17 @@ class Evaluation:
         std = math.sqrt(math.fsum((exact - mean) ** 2) / (count - 1)) if count > 1 else 0.0
         margin = _student(count - 1) * std / math.sqrt(count)
         means = {name: math.fsum(values) / len(values) for name, values in metrics.items() if len(values)}
-        return cls(mean, mean - margin, mean + margin, std, count, float(lengths.mean()), means)
+        return cls(
+            mean,
+            mean - margin,
+            mean + margin,
+            std,
+            count,
+            float(lengths.mean()),
+            means,
+            *(float(part(exact)) for part in (np.min, np.median, np.max)),
+            *(float(part(lengths)) for part in (np.min, np.max)),
+        )
 
 
 def evaluation_seed(seed: int) -> int:

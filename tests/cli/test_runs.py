@@ -1,0 +1,192 @@
+"""`hotloop runs`: listing, showing, comparing, plotting, exporting and deleting, as a person would from the shell."""
+
+import csv
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hotloop
+from tests.cli.command import complaint, hotloop_json
+from tests.cli.command import hotloop as command
+
+QUICK: dict[str, Any] = {
+    "runner.num_envs": 8,
+    "ppo.horizon": 16,
+    "ppo.minibatch_size": 64,
+    "ppo.epochs": 4,
+    "track.interval": 4,
+    "train.until": None,
+    "train.evaluate_episodes": 4,
+}
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Three seeds of one setting, and one run of another."""
+    path = tmp_path_factory.mktemp("home")
+    for seed in range(3):
+        hotloop.train("cartpole", steps=4096, seed=seed, config=QUICK, name=f"plain-{seed}", home=path)
+    hotloop.train("cartpole", steps=2048, config={**QUICK, "ppo.epochs": 2}, name="other", home=path)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOTLOOP_HOME", str(path))
+        patch.delenv("HOTLOOP_STORE", raising=False)
+        yield path
+
+
+def listed(*arguments: str) -> list[str]:
+    return [event["name"] for event in hotloop_json("runs", "list", *arguments)[:-1]]
+
+
+def test_runs_are_listed_newest_first(home: Path) -> None:
+    assert listed() == ["other", "plain-2", "plain-1", "plain-0"]
+    lines = command("runs", "list").stdout.splitlines()
+    assert lines[0].split()[:4] == ["id", "name", "env", "seed"]
+    assert lines[1].split()[1:5] == ["other", "cartpole", "0", "completed"]
+
+
+@pytest.mark.parametrize(
+    ("filters", "names"),
+    [
+        (["seed=1"], ["plain-1"]),
+        (["seed>=1", "--sort", "seed"], ["plain-1", "plain-2"]),
+        (["ppo.epochs=2"], ["other"]),
+        (["name=plain-*", "seed!=0", "--sort", "-name"], ["plain-2", "plain-1"]),
+        (["steps<4000"], ["other"]),
+        (["--sort", "steps", "--limit", "1"], ["other"]),
+        (["status=failed"], []),
+        (["explained_variance<100", "name=o*"], ["other"]),
+    ],
+)
+def test_runs_are_filtered_and_sorted_by_columns_settings_and_metrics(
+    home: Path, filters: list[str], names: list[str]
+) -> None:
+    assert listed(*filters) == names
+
+
+def test_columns_are_chosen(home: Path) -> None:
+    (row, _) = hotloop_json("runs", "list", "name=other", "--columns", "name,ppo.epochs,entropy,return")
+    assert row["ppo.epochs"] == 2
+    assert 0 < row["entropy"] < 0.7
+    assert row["return"] > 0
+
+
+def test_a_run_is_shown_with_everything(home: Path) -> None:
+    (told,) = hotloop_json("runs", "show", "plain-0")
+    assert told["config"]["train"]["seed"] == 0
+    assert told["checkpoints"][-1]["path"] == "checkpoints/4096"
+    assert told["metrics"]["kl"] is not None
+    words = command("runs", "show", told["id"][:6]).stdout
+    assert words.startswith(f"plain-0  {told['id']}\ncartpole, seed 0: completed (steps)")
+
+
+def test_seeds_are_compared_as_mean_and_spread(home: Path) -> None:
+    first, second, end = hotloop_json("runs", "compare", "plain-*", "other", "--metrics", "entropy")
+    assert (end["groups"], end["runs"]) == (2, 4)
+    assert sorted(first["seeds"]) == [0, 1, 2]
+    rows = hotloop_json("runs", "list", "name=plain-*", "--columns", "name,entropy")[:-1]
+    values = [row["entropy"] for row in rows]
+    assert first["metrics"]["entropy"]["mean"] == pytest.approx(sum(values) / 3)
+    assert first["metrics"]["entropy"]["std"] > 0
+    assert (first["settings"]["ppo.epochs"], second["settings"]["ppo.epochs"]) == (4, 2)
+    words = command("runs", "compare", "plain-*", "other").stdout
+    assert "A: 3 seeds" in words
+    assert "ppo.epochs" in words
+    assert "The settings are the same." in command("runs", "compare", "plain-0", "plain-1").stdout
+
+
+def test_a_curve_is_drawn_in_the_terminal(home: Path) -> None:
+    drawn = command("runs", "plot", "plain-0", "other", "--metric", "entropy", "--smooth", "0.5").stdout
+    assert drawn.startswith("entropy over steps\n")
+    assert sum(0x2800 < ord(character) < 0x2900 for character in drawn) > 50
+    assert "── plain-0" in drawn
+    timed = hotloop_json("runs", "plot", "plain-0", "--x", "time")
+    assert 1 <= len(timed[0]["x"]) <= 8
+    assert 0 <= timed[0]["x"][0] < 60
+
+
+def test_a_curve_is_drawn_as_a_picture(home: Path, tmp_path: Path) -> None:
+    from PIL import Image
+
+    file = tmp_path / "curve.png"
+    done = command("runs", "plot", "plain-0", "plain-1", "plain-2", "--group", "--smooth", "0.8", "--png", str(file))
+    assert done.returncode == 0, done.stderr
+    with Image.open(file) as picture:
+        assert picture.size == (1080, 600)
+        assert len(np.unique(np.asarray(picture.convert("L")))) > 20
+
+
+def test_runs_are_exported(home: Path, tmp_path: Path) -> None:
+    (end,) = hotloop_json("runs", "export", "plain-0", "other", "--to", str(tmp_path / "points.csv"))
+    with (tmp_path / "points.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == end["points"]
+    assert {row["name"] for row in rows} == {"plain-0", "other"}
+    hotloop_json("runs", "export", "plain-0", "--to", str(tmp_path / "all.json"))
+    (told,) = json.loads((tmp_path / "all.json").read_text())
+    exported = {int(row["step"]): float(row["value"]) for row in rows if (row["name"], row["key"]) == ("plain-0", "kl")}
+    assert {step: value for step, _, value in told["metrics"]["kl"]} == exported
+    assert len(told["episodes"]) == 8
+
+
+def test_runs_are_exported_to_parquet_where_pyarrow_is(home: Path, tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    (end,) = hotloop_json("runs", "export", "other", "--to", str(tmp_path / "points.parquet"))
+    assert parquet.read_table(tmp_path / "points.parquet").num_rows == end["points"]
+
+
+def test_an_evaluation_is_recorded_with_the_run(home: Path) -> None:
+    (found,) = hotloop_json("eval", "plain-1", "env.length=0.7", "--episodes", "7", "--stochastic")
+    assert found["return_min"] <= found["return_median"] <= found["return_max"]
+    assert found["length_min"] <= found["length_mean"] <= found["length_max"]
+    assert "success" in found["metrics"]
+    (told,) = hotloop_json("runs", "show", "plain-1")
+    (kept,) = [row for row in told["evaluations"] if row["source"] == "eval"]
+    assert (kept["mean"], kept["episodes"], kept["facts"]["deterministic"]) == (found["mean"], 7, False)
+    assert kept["facts"]["options"] == {"length": 0.7}
+
+
+def test_eval_refuses_changes_that_are_none_of_the_env(home: Path) -> None:
+    assert "Did you mean 'env.length'?" in complaint("eval", "plain-0", "env.lenth=1")
+    assert "only options of the env" in complaint("eval", "plain-0", "ppo.epochs=3")
+
+
+def test_a_run_is_deleted_only_if_that_is_said(home: Path) -> None:
+    run = hotloop.train("cartpole", steps=1024, config=QUICK, name="unwanted", home=home)
+    assert "say so with --yes" in complaint("runs", "delete", "unwanted")
+    assert run.path.exists()
+    assert command("runs", "delete", "unwanted", "--yes").stdout == "deleted unwanted\n"
+    assert not run.path.exists()
+    assert "unwanted" not in listed()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "what"),
+    [
+        (["list", "nonsense"], "'nonsense' is no filter"),
+        (["list", "bets=3"], "no run has 'bets': it is no column, no setting and no metric; did you mean 'best'?"),
+        (["list", "steps=many"], "'many' is no number"),
+        (["list", "--limit", "0"], "--limit is 0"),
+        (["show", "nobody"], "there is no run 'nobody'"),
+        (["show", "plain"], "could be any of plain-2, plain-1, plain-0: say more of the name"),
+        (["plot", "plain-0", "--metric", "entopy"], "did you mean 'entropy'?"),
+        (["plot", "plain-0", "--smooth", "1"], "--smooth is 1"),
+        (["plot", "plain-0", "--x", "epoch"], "--x is 'epoch': expected step or time"),
+        (["export", "plain-0", "--to", "x.txt"], "expected a name that ends in .csv, .json, .parquet"),
+        (["export", "plain-0", "--to", "/nowhere/x.csv"], "cannot write /nowhere/x.csv"),
+        (["list", "--store", "/nowhere/x.db"], "there is no store /nowhere/x.db"),
+        (["list", "--store", "postgresql://tester@127.0.0.1:1/x"], "cannot be reached"),
+        (["compare", "nothing*"], "no run's name is like 'nothing*'"),
+    ],
+)
+def test_what_cannot_be_done_is_said(home: Path, arguments: list[str], what: str) -> None:
+    assert what in complaint("runs", *arguments)
+
+
+def test_a_home_without_runs_says_how_to_make_one(tmp_path: Path) -> None:
+    done = command("runs", "list", HOTLOOP_HOME=str(tmp_path))
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "'hotloop train cartpole' makes one" in done.stderr
