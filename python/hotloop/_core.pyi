@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 __all__ = [
+    "Experience",
     "Learner",
     "Memory",
     "Pool",
@@ -19,6 +20,7 @@ __all__ = [
     "fma_peak",
     "isa",
     "list_envs",
+    "orthogonal_weights",
     "transitions",
     "update_speed",
     "usable_cores",
@@ -213,6 +215,53 @@ class Learner:
         self, policies: list[tuple[dict[str, Any], dict[str, _Floats], dict[str, NDArray[np.float64]]]]
     ) -> None: ...
 
+@final
+class Experience:
+    """A rollout for a policy that is computed elsewhere: all of a learner but its networks."""
+
+    @property
+    def num_threads(self) -> int: ...
+    @property
+    def outputs(self) -> int: ...
+    def __new__(
+        cls,
+        described: Mapping[str, Any],
+        *,
+        rows: int,
+        horizon: int,
+        seed: int,
+        attempt: int = 0,
+        num_threads: int | None = None,
+        first_row: int = 0,
+        normalize_observations: bool = False,
+        normalize_rewards: bool = False,
+    ) -> Experience: ...
+    def rollout(self) -> dict[str, NDArray[Any]]: ...
+    def begin(self, pool: Pool) -> None: ...
+    def step(self, pool: Pool, slot: int, outputs: _Floats, iteration: int) -> None: ...
+    def finals(self, pool: Pool) -> tuple[_Ints, _Ints, NDArray[Any]]: ...
+    def draw(self, slot: int, rows: tuple[int, int], outputs: _Floats, iteration: int) -> NDArray[Any]: ...
+    def sample(
+        self,
+        outputs: _Floats,
+        mask: NDArray[np.int8] | None = None,
+        *,
+        deterministic: bool,
+        seed: int = 0,
+        step: int = 0,
+        first_row: int = 0,
+    ) -> tuple[NDArray[Any], _Floats]: ...
+    def advantages(self, settings: dict[str, Any]) -> None: ...
+    def watch(self, settings: dict[str, Any]) -> None: ...
+    def explained_variance(self) -> float: ...
+    def order(self, iteration: int, epoch: int, count: int) -> _Ints: ...
+    def statistics(self) -> dict[str, NDArray[np.float64]]: ...
+    def state(self) -> dict[str, NDArray[Any]]: ...
+    def set_state(self, state: dict[str, NDArray[Any]]) -> None: ...
+
+def orthogonal_weights(
+    outputs: int, inputs: int, *, gain: float, seed: int, attempt: int, index: int
+) -> _Floats: ...
 def fma_peak(num_threads: int = 1, seconds: float = 0.2) -> float: ...
 def update_speed(
     inputs: int,

@@ -11,7 +11,8 @@ use crate::nn::net::TILE;
 
 /// What a forbidden choice's preference becomes.
 const FORBIDDEN: f32 = -1e30;
-const HALF_LOG_TAU: f32 = 0.918_938_5;
+/// Half the logarithm of two pi.
+pub const HALF_LOG_TAU: f32 = 0.918_938_5;
 
 /// The columns of one set of choices, from the row that the vector starts with.
 #[derive(Clone, Copy)]

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use hotloop_core::pool::Pool;
 use hotloop_core::space::Action;
-use numpy::{Element, PyArrayDyn, PyArrayMethods, PyUntypedArrayMethods};
+use numpy::{Element, PyArray1, PyArrayDyn, PyArrayMethods, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
@@ -61,4 +61,25 @@ fn converted<'py>(actions: &Bound<'py, PyAny>, kinds: &str, to: &str, what: &str
         return Err(PyTypeError::new_err(format!("the actions have dtype {}: expected {what}", dtype.str()?)));
     }
     array.call_method("astype", (to, "C"), None)
+}
+
+/// Actions that were drawn, as runners take them.
+pub fn drawn_actions<'py>(
+    py: Python<'py>,
+    action: &Action,
+    choices: &[i32],
+    amounts: &[f32],
+) -> PyResult<Bound<'py, PyAny>> {
+    match action {
+        Action::Discrete { .. } => Ok(PyArray1::from_iter(py, choices.iter().map(|x| i64::from(*x))).into_any()),
+        Action::MultiDiscrete { n } => {
+            let flat = PyArray1::from_iter(py, choices.iter().map(|x| i64::from(*x)));
+            Ok(flat.reshape([choices.len() / n.len(), n.len()])?.into_any())
+        }
+        Action::Continuous { low, high } => {
+            let clipped = amounts.iter().enumerate().map(|(i, x)| x.clamp(low[i % low.len()], high[i % low.len()]));
+            let flat = PyArray1::from_iter(py, clipped);
+            Ok(flat.reshape([amounts.len() / low.len(), low.len()])?.into_any())
+        }
+    }
 }

@@ -4,7 +4,6 @@ use std::time::{Duration, Instant};
 
 use hotloop_core::rng::{Purpose, Stream};
 use hotloop_core::simd::{Kernel, Simd};
-use hotloop_core::space::Action;
 use hotloop_learn::acting::{ActWork, Decided, Draw, Player, Seen};
 use hotloop_learn::agent::{Agent, AgentSetup, IterationReport};
 use hotloop_learn::features::Features;
@@ -12,17 +11,18 @@ use hotloop_learn::moments::Moments;
 use hotloop_learn::nn::policy::Policy;
 use hotloop_learn::ppo::loss::Means;
 use numpy::npyffi::NPY_TYPES;
-use numpy::{PyArray1, PyArrayMethods, PyReadonlyArrayDyn};
+use numpy::{PyArray1, PyReadonlyArrayDyn};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
+use crate::actions::drawn_actions;
 use crate::convert::{observation_type, raised, spec_from};
 use crate::learning::{iteration_settings, policy_spec};
 use crate::pool::Pool;
 use crate::registry;
 use crate::rollout::rollout_arrays;
-use crate::weights::{named, put_moments, put_named};
+use crate::weights::{moments_into, named, put_moments, put_named};
 
 /// A policy that learns.
 #[pyclass(module = "hotloop._core")]
@@ -59,17 +59,12 @@ impl Kernel for Act<'_> {
 }
 
 impl Learner {
-    fn statistics_into(&self, py: Python<'_>, dict: &Bound<'_, PyDict>) -> PyResult<()> {
-        let put = |name: &str, moments: &Moments| -> PyResult<()> {
-            dict.set_item(format!("{name}.count"), PyArray1::from_slice(py, &[moments.count]))?;
-            dict.set_item(format!("{name}.mean"), PyArray1::from_slice(py, &moments.mean))?;
-            dict.set_item(format!("{name}.m2"), PyArray1::from_slice(py, &moments.squares))
-        };
+    fn statistics_into(&self, dict: &Bound<'_, PyDict>) -> PyResult<()> {
         if !self.agent.observations.mean.is_empty() {
-            put("observations", &self.agent.observations)?;
+            moments_into(dict, "observations", &self.agent.observations)?;
         }
         if !self.agent.running.is_empty() {
-            put("returns", &self.agent.returns)?;
+            moments_into(dict, "returns", &self.agent.returns)?;
         }
         Ok(())
     }
@@ -91,21 +86,6 @@ impl Learner {
             )));
         }
         Ok((array.call_method0("tobytes")?.extract()?, shape[0]))
-    }
-
-    fn actions<'py>(&self, py: Python<'py>, choices: &[i32], amounts: &[f32]) -> PyResult<Bound<'py, PyAny>> {
-        match &self.agent.spec.action {
-            Action::Discrete { .. } => Ok(PyArray1::from_iter(py, choices.iter().map(|x| i64::from(*x))).into_any()),
-            Action::MultiDiscrete { n } => {
-                let flat = PyArray1::from_iter(py, choices.iter().map(|x| i64::from(*x)));
-                Ok(flat.reshape([choices.len() / n.len(), n.len()])?.into_any())
-            }
-            Action::Continuous { low, high } => {
-                let clipped = amounts.iter().enumerate().map(|(i, x)| x.clamp(low[i % low.len()], high[i % low.len()]));
-                let flat = PyArray1::from_iter(py, clipped);
-                Ok(flat.reshape([amounts.len() / low.len(), low.len()])?.into_any())
-            }
-        }
     }
 }
 
@@ -308,7 +288,7 @@ impl Learner {
             },
         });
         let rollout = &self.agent.rollout;
-        self.actions(py, &rollout.choices[choice_part], &rollout.amounts[amount_part])
+        drawn_actions(py, &self.agent.spec.action, &rollout.choices[choice_part], &rollout.amounts[amount_part])
     }
 
     /// Decides for any observations: actions, logarithms of their probabilities, values.
@@ -359,7 +339,7 @@ impl Learner {
             },
         });
         Ok((
-            self.actions(py, &choices, &amounts)?,
+            drawn_actions(py, &spec.action, &choices, &amounts)?,
             PyArray1::from_vec(py, log_prob).into_any(),
             PyArray1::from_vec(py, value).into_any(),
         ))
@@ -388,7 +368,7 @@ impl Learner {
     /// Running statistics that belong to the policy.
     fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let dict = PyDict::new(py);
-        self.statistics_into(py, &dict)?;
+        self.statistics_into(&dict)?;
         Ok(dict)
     }
 
@@ -398,7 +378,7 @@ impl Learner {
         let dict = named(py, policy, &adam.mean, "adam.mean.")?;
         dict.update(named(py, policy, &adam.square, "adam.square.")?.as_mapping())?;
         dict.set_item("adam.steps", PyArray1::from_slice(py, &[adam.steps]))?;
-        self.statistics_into(py, &dict)?;
+        self.statistics_into(&dict)?;
         if !self.agent.running.is_empty() {
             dict.set_item("returns.running", PyArray1::from_slice(py, &self.agent.running))?;
         }

@@ -5,6 +5,7 @@
 
 mod actions;
 mod convert;
+mod experience;
 mod frame;
 mod learner;
 mod learning;
@@ -23,6 +24,8 @@ use pyo3::prelude::*;
 /// The native core of hotloop.
 #[pymodule]
 mod _core {
+    #[pymodule_export]
+    use crate::experience::{Experience, orthogonal_weights};
     #[pymodule_export]
     use crate::learner::Learner;
     #[pymodule_export]

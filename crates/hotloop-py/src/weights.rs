@@ -63,3 +63,11 @@ pub fn put_moments(moments: &mut Moments, name: &str, state: &Bound<'_, PyDict>)
     moments.squares = squares;
     Ok(())
 }
+
+/// Puts running statistics under this name.
+pub fn moments_into(dict: &Bound<'_, PyDict>, name: &str, moments: &Moments) -> PyResult<()> {
+    let py = dict.py();
+    dict.set_item(format!("{name}.count"), PyArray1::from_slice(py, &[moments.count]))?;
+    dict.set_item(format!("{name}.mean"), PyArray1::from_slice(py, &moments.mean))?;
+    dict.set_item(format!("{name}.m2"), PyArray1::from_slice(py, &moments.squares))
+}
