@@ -106,6 +106,7 @@ def run(
     def ours(case: PpoCase, stack: ExitStack) -> Contender:
         session = session_for(case)
         stack.callback(session.close)
+        assert isinstance(session.learner, _core.Learner)
         learners.append(session.learner)
 
         interval = session.config.track.interval

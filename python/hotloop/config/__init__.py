@@ -8,6 +8,7 @@ from hotloop.config.models import (
     PolicyConfig,
     PPOConfig,
     RunnerConfig,
+    TorchConfig,
     TrackConfig,
     TrainConfig,
 )
@@ -19,6 +20,7 @@ __all__ = [
     "PPOConfig",
     "PolicyConfig",
     "RunnerConfig",
+    "TorchConfig",
     "TrackConfig",
     "TrainConfig",
     "load_config",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 Schedule = Literal["constant", "linear"]
+Convolution = Annotated[list[Annotated[int, Field(ge=1)]], Field(min_length=3, max_length=3)]
 
 
 class Part(BaseModel):
@@ -47,8 +48,17 @@ class RunnerConfig(Part):
 
 
 class PolicyConfig(Part):
-    """The policy, described by data."""
+    """The policy, described by data, or a torch module of your own."""
 
+    encoder: Literal["auto", "mlp", "cnn"] = Field(
+        default="auto",
+        description="What looks at observations first; auto takes cnn for pictures (three axes, 16 pixels or more).",
+    )
+    convolutions: list[Convolution] = Field(
+        default=[[16, 3, 1], [32, 3, 2]],
+        min_length=1,
+        description="Layers of the cnn before the dense ones: channels, kernel and stride of each.",
+    )
     hidden: list[int] = Field(default=[64, 64], min_length=1, description="Sizes of the dense layers.")
     activation: Literal["tanh", "relu", "silu", "gelu"] = Field(
         default="tanh", description="What stands between the layers."
@@ -67,6 +77,10 @@ class PolicyConfig(Part):
     )
     memory_size: int = Field(default=128, ge=1, le=4096, description="Units of each layer of the memory.")
     memory_layers: int = Field(default=1, ge=1, le=16, description="Layers of the memory, one on top of the other.")
+    module: str | None = Field(
+        default=None, description="A torch module of your own, as `package.module:Class`, in place of all of these."
+    )
+    module_options: dict[str, Any] = Field(default={}, description="Keyword arguments for its constructor.")
 
 
 class PPOConfig(Part):
@@ -125,8 +139,8 @@ class TrainConfig(Part):
     """How long to train, and what happens on the way. A run ends at the first limit it reaches."""
 
     algorithm: Literal["ppo"] = Field(default="ppo", description="What learns.")
-    learner: Literal["auto", "native"] = Field(
-        default="auto", description="Which implementation of it; auto takes native."
+    learner: Literal["auto", "native", "torch"] = Field(
+        default="auto", description="Which implementation of it; auto takes native wherever it can serve."
     )
     steps: int | None = Field(default=None, ge=1, description="End after this many steps (decisions of rows).")
     episodes: int | None = Field(
@@ -151,6 +165,43 @@ class TrainConfig(Part):
     keep_last: int = Field(default=3, ge=1, description="How many checkpoints are kept, beside the best.")
 
 
+class TorchConfig(Part):
+    """What the torch learner runs on; nothing here concerns the native one."""
+
+    device: str = Field(default="auto", description="`cpu`, `cuda`, `cuda:1`, ...; auto takes a GPU if there is one.")
+    memory_fraction: float | None = Field(
+        default=None, gt=0, le=1, description="The part of a GPU's memory that may be used; left out: all of it."
+    )
+    amp: Literal["off", "bfloat16", "float16"] = Field(
+        default="off", description="Mixed precision: the type that networks are computed in. For GPUs."
+    )
+    compile: bool = Field(
+        default=False,
+        description="Whether the policy is compiled; if that fails, it runs as it is, and the run says why.",
+    )
+    pin_memory: bool = Field(
+        default=False, description="Whether rollouts lie in pinned memory, from where a GPU copies faster."
+    )
+    inference_batch: int | None = Field(
+        default=None, ge=1, description="Most rows that go through the policy at once; left out: all."
+    )
+    num_threads: int | None = Field(
+        default=None,
+        ge=1,
+        le=1024,
+        description="Threads of torch's operations; left out: as many as the work is worth.",
+    )
+    interop_threads: int | None = Field(
+        default=None, ge=1, le=1024, description="Threads between torch's operations; left out: torch decides."
+    )
+    accumulate: int = Field(
+        default=1, ge=1, description="Parts that a minibatch's gradient is summed up from, to save memory."
+    )
+    losses: list[str] = Field(
+        default=[], description="Further loss terms, as `package.module:function`; see docs/torch.md."
+    )
+
+
 class TrackConfig(Part):
     """What is recorded, by fixed counts of iterations, so that it is the same in every repetition."""
 
@@ -173,6 +224,7 @@ class Config(Part):
     policy: PolicyConfig = PolicyConfig()
     ppo: PPOConfig = PPOConfig()
     train: TrainConfig = TrainConfig()
+    torch: TorchConfig = TorchConfig()
     track: TrackConfig = TrackConfig()
 
     def to_yaml(self) -> str:

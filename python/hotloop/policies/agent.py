@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hotloop import _core
-from hotloop.ppo.learners import build_player
+from hotloop.ppo.learners import Learner, build_player
 
 if TYPE_CHECKING:
     from hotloop.training.checkpoint import Checkpoint
@@ -52,7 +51,7 @@ class Agent:
         self._drawn = 0
 
     @property
-    def learner(self) -> _core.Learner:
+    def learner(self) -> Learner:
         """The native policy, for batches without conveniences."""
         return self._learner
 

@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from hotloop.config import PolicyConfig
+
+# What a picture's sides have at least; smaller grids are read by dense layers unless the config says otherwise.
+_PICTURE: Final = 16
+
+
+def description(policy: PolicyConfig, observation: Mapping[str, Any]) -> dict[str, Any]:
+    """What any learner builds a policy from, and what a checkpoint's manifest keeps."""
+    if policy.module is not None:
+        return {"module": policy.module, "module_options": dict(policy.module_options)}
+    described = native_description(policy)
+    if takes_cnn(policy, observation):
+        described |= {"encoder": "cnn", "convolutions": [list(layer) for layer in policy.convolutions]}
+    return described
 
 
 def native_description(policy: PolicyConfig) -> dict[str, Any]:
@@ -21,3 +35,11 @@ def native_description(policy: PolicyConfig) -> dict[str, Any]:
         names = ("memory", "memory_size", "memory_layers")
         described |= {name: getattr(policy, name) for name in names}
     return described
+
+
+def takes_cnn(policy: PolicyConfig, observation: Mapping[str, Any]) -> bool:
+    """Whether observations go through convolutions first."""
+    if policy.encoder != "auto":
+        return policy.encoder == "cnn"
+    shape = observation.get("shape", [])
+    return len(shape) == 3 and sorted(shape)[1] >= _PICTURE

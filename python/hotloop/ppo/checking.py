@@ -13,13 +13,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hotloop import _core
+    from hotloop.ppo.learners import Learner
 
 
 class NotFiniteError(ArithmeticError):
     """An array holds a number that is not finite; the message names array, place and iteration."""
 
 
-def iterate_checked(learner: _core.Learner, pool: _core.Pool, settings: dict[str, Any]) -> dict[str, Any]:
+def iterate_checked(learner: Learner, pool: _core.Pool, settings: dict[str, Any]) -> dict[str, Any]:
     """One iteration, with the report of `Learner.iterate`."""
     start = time.perf_counter()
     iteration = settings["iteration"]

@@ -16,7 +16,7 @@ from hotloop.ppo.checking import explained_variance
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hotloop import _core
+    from hotloop.ppo.learners import Learner
     from hotloop.runners.batch import Batch
     from hotloop.runners.threads import ThreadRunner
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class Server:
     """Fills a learner's rollout from a runner that resets envs in the same step; `obs` and `info` are what it sees."""
 
-    def __init__(self, learner: _core.Learner, runner: ThreadRunner, obs: NDArray[Any], info: dict[str, Any]) -> None:
+    def __init__(self, learner: Learner, runner: ThreadRunner, obs: NDArray[Any], info: dict[str, Any]) -> None:
         self._learner = learner
         self._runner = runner
         self._arrays = learner.rollout()

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from hotloop import _core
 from hotloop.training.errors import CheckpointError
 from hotloop.training.files import place_folder, write_atomically
 
@@ -23,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
+
+    from hotloop.ppo.learners import Learner
 
 FORMAT: Final = 1
 _KIND: Final = "hotloop checkpoint"
@@ -61,7 +62,7 @@ class Checkpoint:
         return arrays, envs, json.loads(trainer)
 
 
-def policy_bytes(learner: _core.Learner) -> bytes:
+def policy_bytes(learner: Learner) -> bytes:
     """What `policy.safetensors` holds: a function of the weights and statistics alone."""
     from safetensors.numpy import save
 
@@ -70,7 +71,7 @@ def policy_bytes(learner: _core.Learner) -> bytes:
 
 def save(
     folder: Path,
-    learner: _core.Learner,
+    learner: Learner,
     envs: bytes,
     trainer: dict[str, Any],
     manifest: dict[str, Any],

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hotloop.episodes.keeping import Top
+    from hotloop.ppo.learners import Learner
 
 # Envs that play at once; each plays one episode, so that short episodes do not count more often than long ones.
 _AT_ONCE: Final = 1024
@@ -70,7 +71,7 @@ def evaluation_seed(seed: int) -> int:
 
 
 def evaluate(
-    learner: _core.Learner,
+    learner: Learner,
     env: str,
     options: dict[str, Any],
     *,
@@ -118,7 +119,7 @@ def evaluate(
 
 
 def _play(
-    learner: _core.Learner,
+    learner: Learner,
     pool: _core.Pool,
     rows: int,
     first_row: int,

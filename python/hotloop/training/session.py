@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from hotloop import _core
 from hotloop.config.errors import ConfigError
 from hotloop.episodes.keeping import Top
-from hotloop.policies.spec import native_description
-from hotloop.ppo.learners import build_native, choose
+from hotloop.policies.spec import description
+from hotloop.ppo.learners import Learner, build, choose
 from hotloop.ppo.settings import Settings
 from hotloop.training import checkpoint as checkpoints
 from hotloop.training.counters import Counters, Since
@@ -21,6 +21,7 @@ from hotloop.training.learning import Introduction
 from hotloop.training.sources import make_source
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from hotloop.config import Config
@@ -51,7 +52,7 @@ class Session:
         self.steps_per_iteration = rows * config.ppo.horizon
         try:
             threads = 1 if debug else None
-            self.learner = build_native(config, self.described, rows, attempt=attempt, num_threads=threads)
+            self.learner = build(config, self.described, rows, attempt=attempt, num_threads=threads)
             if first is not None:
                 put_first_weights(self.learner, *first)
             self.source.reset(config.train.seed, attempt)
@@ -64,17 +65,25 @@ class Session:
         self.settings = Settings(config, rows)
         self.counters = Counters(attempt=attempt, recent=deque(maxlen=config.train.until_episodes))
         self.top: Top | None = None
+        self._learners = [self._learner_name]
+        self._notes: list[str] = []
+
+    @property
+    def _learner_name(self) -> str:
+        return choose(self.config, self.described).name
 
     def introduce(self) -> Introduction:
         """What learns, in words."""
-        chosen, config = choose(self.config), self.config
-        sizes = "x".join(map(str, config.policy.hidden))
+        chosen, config = choose(self.config, self.described), self.config
+        sizes = config.policy.module or "x".join(map(str, config.policy.hidden))
         weights = self.learner.parameters
+        notes = () if isinstance(self.learner, _core.Learner) else self.learner.notes
         return Introduction(
             learner=f"{chosen.name}: {chosen.why}",
             work=f"{config.runner.num_envs} envs x {config.ppo.horizon} steps, policy {sizes} ({weights} weights)",
             parameters=weights,
             num_threads=self.learner.num_threads,
+            notes=(*notes, *self._notes),
         )
 
     def next_change(self) -> int | None:
@@ -158,7 +167,7 @@ class Session:
         manifest = {
             "env": self.config.env.name,
             "options": self.config.env.options,
-            "policy": native_description(self.config.policy),
+            "policy": description(self.config.policy, self.described["observation"]),
             "normalize_observations": self.config.ppo.normalize_observations,
             "action_repeat": self.config.runner.action_repeat,
             "observation": self.described["observation"],
@@ -169,7 +178,8 @@ class Session:
             "iterations": self.counters.iterations,
             "seed": self.config.train.seed,
             "attempt": self.counters.attempt,
-            "learner": "native",
+            "learner": self._learner_name,
+            "learners": self._learners,
             "threads": self.learner.num_threads,
             "isa": _core.isa(),
             "versions": {
@@ -179,11 +189,13 @@ class Session:
             },
             "date": date,
         }
+        if not isinstance(self.learner, _core.Learner):
+            manifest["torch"] = self.learner.conditions()
         return checkpoints.save(folder, self.learner, self.source.snapshot(), self.counters.to_json(), manifest)
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Goes to a checkpoint; after a rollback everything random is drawn anew from there."""
-        must_belong(checkpoint, self.config)
+        must_belong(checkpoint, self.config, self.described)
         attempt = self.counters.attempt
         state, envs, counters = checkpoint.state()
         weights, _ = checkpoint.policy()
@@ -193,23 +205,40 @@ class Session:
             self.source.restore(envs)
         except (TypeError, ValueError, RuntimeError) as error:
             raise CheckpointError(f"the checkpoint {checkpoint.path} does not fit this run: {error}") from None
+        self._compare_learners(checkpoint.manifest)
         self.counters = Counters.from_json(counters, self.config.train.until_episodes)
         if attempt > self.counters.attempt:
             self.counters.attempt = attempt
             self.source.seed(self.config.train.seed, attempt)
+
+    def _compare_learners(self, manifest: dict[str, Any]) -> None:
+        """Notes down what keeps this session from the bits that the checkpoint's own would have made."""
+        before, now = manifest["learner"], self._learner_name
+        past: list[str] = manifest.get("learners", [before])
+        self._learners = past if past[-1] == now else [*past, now]
+        self._notes = []
+        if before != now:
+            self._notes.append(
+                f"the checkpoint was made by the {before} learner: the {now} one goes on from the same weights, "
+                "but the bits will differ from here on"
+            )
+        elif not isinstance(self.learner, _core.Learner):
+            changed = self.learner.changed_since(manifest.get("torch", {}))
+            if changed:
+                self._notes.append(f"the bits may differ from those of the run so far: {'; '.join(changed)}")
 
     def close(self) -> None:
         """Ends the envs' threads and processes."""
         self.source.close()
 
 
-def must_belong(checkpoint: Checkpoint, config: Config) -> None:
+def must_belong(checkpoint: Checkpoint, config: Config, described: Mapping[str, Any]) -> None:
     """Refuses a checkpoint of another env, policy or seed."""
     manifest = checkpoint.manifest
     expected = {
         "env": config.env.name,
         "options": config.env.options,
-        "policy": native_description(config.policy),
+        "policy": description(config.policy, described["observation"]),
         "seed": config.train.seed,
     }
     for key, value in expected.items():
@@ -219,7 +248,7 @@ def must_belong(checkpoint: Checkpoint, config: Config) -> None:
             )
 
 
-def put_first_weights(learner: _core.Learner, weights: Arrays, statistics: Arrays) -> None:
+def put_first_weights(learner: Learner, weights: Arrays, statistics: Arrays) -> None:
     """Begins with another run's weights, and with its statistics of observations where both keep them."""
     seen = {name: array for name, array in statistics.items() if name.startswith("observations.")}
     wanted = any(name.startswith("observations.") for name in learner.statistics())

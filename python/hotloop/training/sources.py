@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hotloop.config import Config
+    from hotloop.ppo.learners import Learner
     from hotloop.runners.threads import ThreadRunner
 
 # Rows of a group, which one thread carries through the horizon.
@@ -29,7 +30,7 @@ class Source(Protocol):
     def reset(self, seed: int, attempt: int) -> None:
         """Starts every env anew."""
 
-    def advance(self, learner: _core.Learner, settings: dict[str, Any], count: int, seconds: float) -> dict[str, Any]:
+    def advance(self, learner: Learner, settings: dict[str, Any], count: int, seconds: float) -> dict[str, Any]:
         """Makes up to `count` iterations with equal settings; none begins after these seconds."""
 
     def episodes(self) -> _core._Episodes:
@@ -75,7 +76,7 @@ class NativeSource:
         self._pool.seed(seed, attempt)
         self._pool.reset()
 
-    def advance(self, learner: _core.Learner, settings: dict[str, Any], count: int, seconds: float) -> dict[str, Any]:
+    def advance(self, learner: Learner, settings: dict[str, Any], count: int, seconds: float) -> dict[str, Any]:
         """Makes iterations; when debugging one, part by part, with a look at every array."""
         if self._debug:
             from hotloop.ppo.checking import iterate_checked
@@ -124,7 +125,7 @@ class ServedSource:
         self._seen = self.runner.reset()
         self._server = None
 
-    def advance(self, learner: _core.Learner, settings: dict[str, Any], count: int, seconds: float) -> dict[str, Any]:
+    def advance(self, learner: Learner, settings: dict[str, Any], count: int, seconds: float) -> dict[str, Any]:
         """Makes one iteration."""
         from hotloop.ppo.serving import Server
 

@@ -12,10 +12,10 @@ from hotloop.training.callbacks import Statistics
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hotloop import _core
+    from hotloop.ppo.learners import Learner
 
 
-def statistics(learner: _core.Learner, settings: dict[str, Any], action: Mapping[str, Any]) -> Statistics:
+def statistics(learner: Learner, settings: dict[str, Any], action: Mapping[str, Any]) -> Statistics:
     """Of the weights as they are, the gradient over the last rollout, and the actions in it."""
     gradients, _ = learner.gradient(settings)
     return Statistics(

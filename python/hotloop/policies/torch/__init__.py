@@ -1,0 +1,1 @@
+"""Policies built of torch: the described ones, and modules of users."""

@@ -1,0 +1,151 @@
+"""Policies that are a user's own torch module, checked before anything is trained.
+
+A module is made with `Class(spaces, **policy.module_options)` and has two methods:
+
+    initial_memory(rows) -> Tensor [rows, m] or None      what a row remembers when an episode begins
+    forward(obs, memory) -> (outputs, value, memory)      outputs [rows, spaces.outputs], value [rows], memory as given
+
+`obs` is float32 `[rows, *spaces.shape]`, scaled and normalised as the config says, or int64 `[rows]` if there are
+`spaces.states`. Outputs are preferences for every choice, or means and then logarithms of standard deviations.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from hotloop.code import named_code
+from hotloop.config.errors import ConfigError
+
+_KEY = "policy.module"
+
+
+@dataclass(frozen=True)
+class Spaces:
+    """What a policy sees and decides."""
+
+    shape: tuple[int, ...]
+    """Of one observation; empty for a state."""
+    states: int
+    """How many different observations there are; 0 if they are numbers."""
+    outputs: int
+    """How many numbers the policy puts out for a row."""
+    choices: tuple[int, ...]
+    """How many choices each set has; empty for continuous actions."""
+
+    @classmethod
+    def of(cls, described: Mapping[str, Any]) -> Spaces:
+        """From what `_core.describe` tells."""
+        observation, action = described["observation"], described["action"]
+        continuous = action["kind"] == "continuous"
+        choices = () if continuous else tuple(int(n) for n in np.atleast_1d(action["n"]))
+        return cls(
+            shape=tuple(observation.get("shape", ())),
+            states=observation["n"] if observation["kind"] == "discrete" else 0,
+            outputs=2 * len(action["low"]) if continuous else sum(choices),
+            choices=choices,
+        )
+
+
+class ModulePolicy(nn.Module):
+    """A user's module behind the interface of the described policies."""
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module = module
+        memory = self.initial_memory(1)
+        self.memory_size = 0 if memory is None else memory.shape[1]
+
+    def initial_memory(self, rows: int) -> Tensor | None:
+        """What the module says."""
+        memory: Tensor | None = self.module.initial_memory(rows)  # type: ignore[operator]
+        return memory
+
+    def forward(self, obs: Tensor, memory: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
+        """One step of every row."""
+        outputs, value, memory = self.module(obs, memory)
+        return outputs, value, memory
+
+    def sequence(self, obs: Tensor, memory: Tensor, keeps: Tensor) -> tuple[Tensor, Tensor]:
+        """All steps `[time, rows, ...]`, one after the other."""
+        fresh = self.initial_memory(1)
+        assert fresh is not None
+        outputs, values = [], []
+        for seen, keep in zip(obs.unbind(0), keeps.unsqueeze(-1).unbind(0), strict=True):
+            out, value, after = self.module(seen, torch.where(keep > 0, memory, fresh))
+            outputs.append(out)
+            values.append(value)
+            memory = after
+        return torch.stack(outputs), torch.stack(values)
+
+
+def build_module(described: Mapping[str, Any], policy: Mapping[str, Any], *, seed: int, attempt: int) -> ModulePolicy:
+    """The module that a description names, with weights that its own code drew from the run's seed."""
+    name = policy["module"]
+    made_by = named_code(name, _KEY)
+    spaces = Spaces.of(described)
+    key = hashlib.blake2b(f"{seed}/{attempt}/init".encode(), digest_size=8).digest()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(int.from_bytes(key, "little") >> 1)
+        try:
+            module = made_by(spaces, **policy["module_options"])
+        except Exception as error:
+            raise ConfigError(f"{_KEY} {name!r} cannot be made: {type(error).__name__}: {error}") from error
+    if not isinstance(module, nn.Module):
+        raise ConfigError(f"{_KEY} {name!r} is no torch.nn.Module but {type(module).__name__}")
+    for method in ("initial_memory", "forward"):
+        if not callable(getattr(module, method, None)):
+            raise ConfigError(f"{_KEY} {name!r} has no method {method!r}: see docs/torch.md for the two it needs")
+    if not any(parameter.requires_grad for parameter in module.parameters()):
+        raise ConfigError(f"{_KEY} {name!r} has no parameters to learn")
+    module.float()
+    _check(module, name, spaces)
+    return ModulePolicy(module)
+
+
+def _check(module: Any, name: str, spaces: Spaces) -> None:
+    """Tries it with a few rows, and names what has a wrong shape."""
+    rows = 3
+    obs = torch.zeros(rows, dtype=torch.int64) if spaces.states else torch.zeros(rows, *spaces.shape)
+    with torch.no_grad():
+        memory = module.initial_memory(rows)
+        if memory is not None:
+            _must_be(name, "initial_memory", memory, (rows, None))
+        try:
+            given = module(obs, memory)
+        except Exception as error:
+            shape = list(obs.shape)
+            raise ConfigError(
+                f"{_KEY} {name!r}: forward failed for observations of shape {shape}: {type(error).__name__}: {error}"
+            ) from error
+    if not isinstance(given, tuple) or len(given) != 3:
+        raise ConfigError(f"{_KEY} {name!r}: forward gives {type(given).__name__}: expected (outputs, value, memory)")
+    outputs, value, after = given
+    _must_be(name, "outputs", outputs, (rows, spaces.outputs))
+    _must_be(name, "value", value, (rows,))
+    if memory is None:
+        if after is not None:
+            raise ConfigError(f"{_KEY} {name!r}: forward gives a memory, but initial_memory gives None")
+    else:
+        _must_be(name, "memory", after, tuple(memory.shape))
+
+
+def _must_be(name: str, what: str, tensor: Any, shape: tuple[int | None, ...]) -> None:
+    if not isinstance(tensor, Tensor):
+        raise ConfigError(f"{_KEY} {name!r}: {what} is {type(tensor).__name__}: expected a tensor")
+    fits = len(tensor.shape) == len(shape) and all(
+        want in (None, found) for want, found in zip(shape, tensor.shape, strict=True)
+    )
+    if not fits or tensor.dtype != torch.float32:
+        expected = ["any" if size is None else size for size in shape]
+        dtype = str(tensor.dtype).removeprefix("torch.")
+        raise ConfigError(
+            f"{_KEY} {name!r}: {what} for {shape[0]} rows has shape {list(tensor.shape)} of {dtype}: "
+            f"expected {expected} of float32"
+        )

@@ -1,0 +1,132 @@
+"""What the torch learner runs on: device, threads, precision, compilation, and how all that is told."""
+
+from __future__ import annotations
+
+import contextlib
+import platform
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+
+from hotloop import _core
+from hotloop.config.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from hotloop.config import TorchConfig
+
+_DTYPES: Final = {"bfloat16": torch.bfloat16, "float16": torch.float16}
+# Multiply-adds of a minibatch below which torch's threads wait for each other more than they work.
+_WORTH_SHARING: Final = 1 << 24
+
+
+@dataclass
+class Hardware:
+    """The choices, made; `notes` are what a person should know of them."""
+
+    device: torch.device
+    num_threads: int
+    dtype: torch.dtype | None = None
+    compiles: bool = False
+    notes: list[str] = field(default_factory=list)
+
+    @classmethod
+    def choose(cls, config: TorchConfig, *, num_threads: int | None, products: int) -> Hardware:
+        """By the config; `products` are the multiply-adds of a minibatch, which decide what threads are worth."""
+        threads = config.num_threads or num_threads or (_core.usable_cores() if products >= _WORTH_SHARING else 1)
+        found = cls(find_device(config.device), threads, _DTYPES.get(config.amp), config.compile)
+        if config.interop_threads is not None and torch.get_num_interop_threads() != config.interop_threads:
+            try:
+                torch.set_num_interop_threads(config.interop_threads)
+            except RuntimeError:
+                now = torch.get_num_interop_threads()
+                found.notes.append(f"torch.interop_threads stays {now}: torch has been at work in this process already")
+        if config.memory_fraction is not None:
+            if found.device.type == "cuda":
+                torch.cuda.set_per_process_memory_fraction(config.memory_fraction, found.device)
+            else:
+                found.notes.append(f"torch.memory_fraction does nothing on {found.device}: it is for CUDA devices")
+        if config.pin_memory and found.device.type != "cuda":
+            found.notes.append(f"torch.pin_memory does nothing on {found.device}: it is for CUDA devices")
+        return found
+
+    def use_threads(self) -> None:
+        """Anything else in this process may have set another number."""
+        if torch.get_num_threads() != self.num_threads:
+            torch.set_num_threads(self.num_threads)
+
+    def precision(self) -> contextlib.AbstractContextManager[Any]:
+        """The context that networks are computed in."""
+        if self.dtype is None:
+            return contextlib.nullcontext()
+        return torch.autocast(self.device.type, self.dtype)
+
+    def compiled(self, function: Callable[..., Any], try_it: Callable[[Callable[..., Any]], Any]) -> Callable[..., Any]:
+        """The function compiled, if asked for and if it passes a trial; otherwise as it is, and a note says why."""
+        if not self.compiles:
+            return function
+        compiled = torch.compile(function)
+        try:
+            try_it(compiled)
+        except Exception as error:
+            why = (str(error).strip().splitlines() or [""])[0]
+            self.notes.append(f"torch.compile failed, so nothing is compiled: {type(error).__name__}: {why}")
+            self.compiles = False
+            return function
+        return compiled
+
+    def conditions(self) -> dict[str, Any]:
+        """What must be equal for equal bits."""
+        return {
+            "version": torch.__version__,
+            "device": self.device.type,
+            "cpu": cpu_kind() if self.device.type == "cpu" else torch.cuda.get_device_name(self.device),
+            "threads": self.num_threads,
+            "dtype": "float32" if self.dtype is None else str(self.dtype).removeprefix("torch."),
+            "compile": self.compiles,
+        }
+
+
+def differences(kept: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Which conditions of equal bits are others than they were, in words."""
+    return [f"{name} was {kept.get(name)}, is {value}" for name, value in now.items() if kept.get(name) != value]
+
+
+def find_device(name: str) -> torch.device:
+    """The device of that name, if it is there."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.zeros(1, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        why = (str(error).strip().splitlines() or [""])[0].rstrip(".")
+        there = ["cpu", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
+        raise ConfigError(
+            f"torch.device is {name!r}, which cannot be used here ({why}): there is {', '.join(there)}"
+        ) from None
+    return device
+
+
+def pin(arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Registers arrays as pinned memory, so that CUDA copies them without a stop."""
+    cudart = torch.cuda.cudart()
+    for array in arrays.values():
+        if array.nbytes:
+            torch.cuda.check_error(cudart.cudaHostRegister(array.ctypes.data, array.nbytes, 0))
+
+
+def cpu_kind() -> str:
+    """What the CPU calls itself; torch's kernels depend on it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        name = next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        name = platform.processor() or platform.machine()
+    return f"{name}, {torch.backends.cpu.get_cpu_capability()}"

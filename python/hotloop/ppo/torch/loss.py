@@ -1,0 +1,100 @@
+"""PPO's loss (Schulman et al. 2017), and the probabilities it is made of."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import torch
+from torch import Tensor
+
+PARTS: Final = ("policy_loss", "value_loss", "entropy", "kl", "clip_fraction")
+_FORBIDDEN: Final = -1e30
+
+
+class Batch(NamedTuple):
+    """What a loss is made of: steps along the first axis, or time and then rows for policies with memory.
+
+    Steps without weight count for nothing, and hold zeros where they could hold anything.
+    """
+
+    obs: Tensor
+    """As the policy is fed."""
+    action: Tensor
+    mask: Tensor | None
+    """Which choices were allowed."""
+    log_prob: Tensor
+    """Of the action, when it was taken."""
+    value: Tensor
+    """When the action was taken."""
+    advantage: Tensor
+    """Normalised if the config says so."""
+    target: Tensor
+    """What the value should have been."""
+    weight: Tensor
+
+    def mean(self, x: Tensor) -> Tensor:
+        """The weighted mean over steps."""
+        return (x * self.weight).sum() / self.weight.sum()
+
+
+class Outputs(NamedTuple):
+    """What the policy makes of a batch now."""
+
+    outputs: Tensor
+    """Preferences of all choices; or means, then logarithms of standard deviations."""
+    value: Tensor
+    log_prob: Tensor
+    """Of the batch's actions."""
+    entropy: Tensor
+
+
+Term = Callable[[Batch, Outputs], Tensor]
+"""A further loss term: a number to be added to the loss."""
+
+
+def probabilities(
+    outputs: Tensor, action: Tensor, mask: Tensor | None, choices: Sequence[int]
+) -> tuple[Tensor, Tensor]:
+    """Logarithms of the probabilities of actions, and entropies. No choices: continuous actions."""
+    if not choices:
+        mean, log_std = outputs.chunk(2, -1)
+        offset = (action - mean) * torch.exp(-log_std)
+        log_prob = -0.5 * offset.square() - log_std - 0.5 * math.log(2 * math.pi)
+        entropy = log_std + 0.5 * math.log(2 * math.pi * math.e)
+        return log_prob.sum(-1), entropy.sum(-1)
+    if mask is not None:
+        outputs = outputs.where(mask, _FORBIDDEN)
+    if len(choices) == 1:
+        return _categorical(outputs, action.unsqueeze(-1))
+    sets = zip(outputs.split(list(choices), -1), action.split(1, -1), strict=True)
+    log_probs, entropies = zip(*(_categorical(*one) for one in sets), strict=True)
+    return torch.stack(log_probs).sum(0), torch.stack(entropies).sum(0)
+
+
+def _categorical(preferences: Tensor, taken: Tensor) -> tuple[Tensor, Tensor]:
+    log_probs = preferences.log_softmax(-1)
+    return log_probs.gather(-1, taken).squeeze(-1), -(log_probs.exp() * log_probs).sum(-1)
+
+
+def ppo_loss(batch: Batch, now: Outputs, settings: Mapping[str, Any]) -> tuple[Tensor, Tensor]:
+    """The loss, and its parts in the order of `PARTS`, as means over the batch's weights."""
+    clip = settings["clip"]
+    log_ratio = now.log_prob - batch.log_prob
+    ratio = log_ratio.exp()
+    gain = torch.minimum(ratio * batch.advantage, ratio.clamp(1 - clip, 1 + clip) * batch.advantage)
+    error = 0.5 * (now.value - batch.target).square()
+    if settings["value_clip"] is not None:
+        limit = settings["value_clip"]
+        moved = now.value - batch.value
+        held = 0.5 * (batch.value + moved.clamp(-limit, limit) - batch.target).square()
+        # Inside the limit both are the same value, though rounding may tell them apart.
+        error = torch.where((moved.abs() > limit) & (error < held), held, error)
+    with torch.no_grad():
+        kl = (ratio - 1) - log_ratio
+        clipped = ((ratio - 1).abs() > clip).to(ratio.dtype)
+    share = batch.weight / batch.weight.sum()
+    parts = (torch.stack((-gain, error, now.entropy, kl, clipped)) * share).flatten(1).sum(1)
+    loss = parts[0] + settings["value_weight"] * parts[1] - settings["entropy"] * parts[2]
+    return loss, parts.detach()
