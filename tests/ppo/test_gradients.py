@@ -100,7 +100,7 @@ def compare(
     gradients, told = learner.gradient(with_settings)
     weights = leaves(learner)
     total, parts = loss(weights, rollout, activation, {**with_settings, "high": high, "sets": sets})
-    total.backward()  # type: ignore[no-untyped-call]
+    total.backward()
     for name, part in parts.items():
         if name != "clip_fraction":
             assert told[name] == pytest.approx(part, rel=1e-5, abs=1e-5), name

@@ -8,6 +8,7 @@ import pytest
 
 import hotloop
 from hotloop import _core
+from hotloop.ppo.learners import Learner
 from hotloop.training.evaluation import evaluate
 
 # Mean returns over fresh episodes with the most probable actions. Chance alone gives: cartpole 22, acrobot -500,
@@ -31,7 +32,7 @@ def test_a_task_is_learned(env: str, tmp_path: Path) -> None:
     assert found.mean >= LEARNED[env], (found, run.ended, run.steps)
 
 
-def catches(taggers: _core.Learner, runners: _core.Learner, policy: dict[str, Any]) -> float:
+def catches(taggers: Learner, runners: Learner, policy: dict[str, Any]) -> float:
     """How often a tagger catches a runner, per step, each played by a policy of its own."""
     envs, horizon, options = 256, 128, {"seats": 2}
     player = _core.Learner("tag", options, policy, rows=2 * envs, horizon=horizon, seed=3)

@@ -48,9 +48,11 @@ class Layers(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """What the layers make of observations."""
         rest = self.numbered
-        if self.embedding is not None:
+        if not self.picks:
+            x = x.flatten(1)
+        elif self.embedding is not None:
             x = functional.embedding(x, self.embedding.weight)
-        elif self.picks:
+        else:
             x = self.activate(functional.embedding(x, rest[0].weight) + rest[0].bias)
             rest = rest[1:]
         for layer in rest:
