@@ -382,7 +382,18 @@ def test_resume_takes_only_limits(tmp_path: Path) -> None:
         hotloop.train(resume="nothing", home=tmp_path)
     further = hotloop.train(resume=run.path, steps=9 * ITERATION)
     assert further.steps == 9 * ITERATION
-    assert verify(run.path).same
+
+
+def test_a_run_that_went_on_beyond_its_end_is_repeated_with_what_it_told_there(tmp_path: Path) -> None:
+    # Neither the first end nor the second falls on a record or an evaluation by schedule.
+    run = train(tmp_path, train__steps=5 * ITERATION, train__evaluate_episodes=4, track__interval=4)
+    hotloop.train(resume=run.path, steps=11 * ITERATION)
+    told = recorded(run.path)
+    assert [event["iterations"] for event in told if event["event"] == "evaluation"] == [5, 11]
+    assert [event["iterations"] for event in told if event["event"] == "iteration"] == [4, 5, 8, 11]
+    found = verify(run.path)
+    assert found.same, found
+    assert found.records == 6
 
 
 def test_a_linear_schedule_keeps_its_end(tmp_path: Path) -> None:

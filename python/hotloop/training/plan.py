@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from hotloop.config import Config
@@ -14,19 +14,32 @@ if TYPE_CHECKING:
 PACE: Final = 0.1
 
 
+class Repetition(NamedTuple):
+    """What a run that is made once more repeats of the first one."""
+
+    last_iteration: int
+    """Where it ends; nothing else ends it."""
+    records: frozenset[int] = frozenset()
+    """Iterations after which there was a record: also where the run had ended before it went on with other limits."""
+    evaluations: frozenset[int] = frozenset()
+    """Iterations after which there was an evaluation."""
+
+
 class Plan:
     """The schedule of a run.
 
     Args:
         config: The run's.
         steps: The most that an iteration makes.
-        last_iteration: Where a repetition of a run ends; nothing else ends it then.
+        repeated: What it repeats, if it does.
     """
 
-    def __init__(self, config: Config, steps: int, last_iteration: int | None) -> None:
+    def __init__(self, config: Config, steps: int, repeated: Repetition | None) -> None:
         self._train = config.train
         self._most_steps = steps
-        self._last_iteration = last_iteration
+        self._last_iteration = None if repeated is None else repeated.last_iteration
+        self._records = frozenset() if repeated is None else repeated.records
+        self._evaluations = frozenset() if repeated is None else repeated.evaluations
         self._record = config.track.interval
         self._checkpoint = config.train.checkpoint_every
         self._evaluate = config.train.evaluate_every if config.train.evaluate_episodes else 0
@@ -50,11 +63,11 @@ class Plan:
 
     def is_record_due(self, iterations: int) -> bool:
         """Whether a record falls on the end of these iterations."""
-        return iterations % self._record == 0
+        return iterations % self._record == 0 or iterations in self._records
 
     def is_evaluation_due(self, iterations: int) -> bool:
         """Whether an evaluation falls on the end of these iterations."""
-        return self._evaluate > 0 and iterations % self._evaluate == 0
+        return (self._evaluate > 0 and iterations % self._evaluate == 0) or iterations in self._evaluations
 
     def is_checkpoint_due(self, iterations: int) -> bool:
         """Whether a checkpoint falls on the end of these iterations."""
@@ -68,6 +81,7 @@ class Plan:
             ends.append(change)
         if self._last_iteration is not None:
             ends.append(self._last_iteration)
+            ends += [at for at in self._records | self._evaluations if at > done]
         elif self._train.steps is not None:
             # No iteration makes more steps than this, so the limit is reached in the last of these at the earliest.
             ends.append(done + math.ceil((self._train.steps - counters.steps) / self._most_steps))

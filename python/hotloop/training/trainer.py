@@ -29,7 +29,7 @@ from hotloop.training.errors import CheckpointError, TrainingError
 from hotloop.training.files import remove_leftovers
 from hotloop.training.interrupts import Interrupts
 from hotloop.training.learning import Learning, open_session
-from hotloop.training.plan import PACE, Plan
+from hotloop.training.plan import PACE, Plan, Repetition
 from hotloop.training.recorder import Recorder, plain
 from hotloop.training.runs import Ending, Run, RunFolder, find_run, find_store, home_of, now
 
@@ -55,7 +55,7 @@ class Trainer:
         debug: bool,
         callbacks: Sequence[Callback],
         store: Place | None,
-        last_iteration: int | None = None,
+        repeated: Repetition | None = None,
     ) -> None:
         self._config = config
         self._folder = folder
@@ -65,7 +65,7 @@ class Trainer:
         self._alerts = Alerts(config.train.until_episodes)
         self._callbacks = tuple(callbacks)
         self._session: Learning = open_session(config, first=first, debug=debug)
-        self._plan = Plan(config, self._session.steps_per_iteration, last_iteration)
+        self._plan = Plan(config, self._session.steps_per_iteration, repeated)
         self._resumed_at: int | None = None
         self._notes: list[str] = []
         self._saved_at: int | None = None
@@ -83,12 +83,12 @@ class Trainer:
         store: str | Path | None = None,
         debug: bool = False,
         callbacks: Sequence[Callback] = (),
-        last_iteration: int | None = None,
+        repeated: Repetition | None = None,
         first: tuple[Arrays, Arrays] | None = None,
     ) -> Self:
         """A new run; `first` are the weights it begins with, where they are at hand already."""
         train = config.train
-        if last_iteration is None and (train.steps, train.episodes, train.minutes, train.until) == (None,) * 4:
+        if repeated is None and (train.steps, train.episodes, train.minutes, train.until) == (None,) * 4:
             raise TrainingError("when shall it end? Set train.steps, train.episodes, train.minutes or train.until")
         if train.until is not None and train.evaluate_episodes == 0:
             raise TrainingError("train.until is confirmed by an evaluation: set train.evaluate_episodes above 0")
@@ -109,7 +109,7 @@ class Trainer:
                 debug=debug,
                 callbacks=callbacks,
                 store=place,
-                last_iteration=last_iteration,
+                repeated=repeated,
             )
         except BaseException:
             folder.abandon()

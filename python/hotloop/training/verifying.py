@@ -12,15 +12,18 @@ from typing import TYPE_CHECKING, Any, Final
 from hotloop.tracking import journal
 from hotloop.training.checkpoint import kept_first, newest_good
 from hotloop.training.errors import CheckpointError
+from hotloop.training.plan import Repetition
 from hotloop.training.runs import find_run
 
 if TYPE_CHECKING:
     from hotloop.config import Config
     from hotloop.training.callbacks import Callback
+    from hotloop.training.checkpoint import Checkpoint
 
 # Times differ between repetitions; everything else is a function of version, config and seed.
-# So does which episodes are noted in detail, by when they were asked for.
-_PASSED_OVER: Final = {"seconds", "seconds_in", "steps_per_second", "time", "at", "sample"}
+# So does which episodes are noted in detail, by when they were asked for; what an evaluation was made for follows from
+# limits, which may have changed since.
+_PASSED_OVER: Final = {"seconds", "seconds_in", "steps_per_second", "time", "at", "sample", "confirms"}
 # What is told on fixed counts of iterations; all else depends on the clock or the machine.
 _REPEATED: Final = ("iteration", "evaluation")
 # Means over a record are summed in the pieces that the clock made, so their last digits may differ.
@@ -71,7 +74,7 @@ def verify(run: str | Path, *, home: str | Path | None = None, callbacks: Sequen
             home=folder,
             store="none",
             callbacks=callbacks,
-            last_iteration=found.manifest["iterations"],
+            repeated=_repetition(path / "metrics.jsonl", found),
             first=kept_first(path),
         )
         again = repeated.run()
@@ -86,6 +89,13 @@ def verify(run: str | Path, *, home: str | Path | None = None, callbacks: Sequen
         differences=tuple(differences),
         notes=tuple(notes),
     )
+
+
+def _repetition(metrics: Path, end: Checkpoint) -> Repetition:
+    """All that was told up to a checkpoint is told again, also what fell on ends that the run has since gone beyond."""
+    told = _records(metrics, end.steps)
+    at = {kind: frozenset(when for event, when in told if event == kind) for kind in ("iteration", "evaluation")}
+    return Repetition(end.manifest["iterations"], at["iteration"], at["evaluation"])
 
 
 def _alone(config: Config) -> Config:
