@@ -41,7 +41,9 @@ def evaluate(
       hotloop eval runs/mine/checkpoints/131072
 
     The interval has the true mean inside it 95 times of 100. The result is
-    recorded with the run; 'hotloop runs show' lists it.
+    recorded with the run; 'hotloop runs show' lists it. A task that is judged
+    under several sets of options (cage2) gets a table: that many episodes of
+    each, and their sum, unless options are named.
     """
     if episodes < 1:
         raise UserError(f"--episodes is {episodes}: expected 1 or more")
@@ -49,11 +51,14 @@ def evaluate(
         raise UserError(f"--seed is {seed}: expected 0 to 2**64 - 1")
 
     from hotloop.cli import naming
+    from hotloop.cli.judgement import tell_judgement
+    from hotloop.envs.suites import suite_of
     from hotloop.episodes.episode import fresh_seed
     from hotloop.policies.agent import load
     from hotloop.text import plain
     from hotloop.training import TrainingError
     from hotloop.training import evaluate as play
+    from hotloop.training.judging import judge
 
     path = naming.find(run)
     try:
@@ -61,6 +66,14 @@ def evaluate(
     except TrainingError as error:
         raise UserError(str(error)) from None
     options = {**agent.options, **_options(agent, changes or [])}
+    how = {"seed": seed, "deterministic": not stochastic, "options": options}
+    folder = _run_folder(agent.path) if keep else None
+    if (suite := suite_of(agent.env)) is not None and not changes:
+        judged = judge(agent, suite, episodes=episodes, seed=fresh_seed(seed), deterministic=not stochastic)
+        for cell, each in judged.cells:
+            _keep(folder, store, agent.steps, each, {**how, "options": {**options, **cell.options}})
+        _require(tell_judgement(agent, judged, path.name, as_json), at_least)
+        return
     found = play(
         agent.learner,
         agent.env,
@@ -70,15 +83,17 @@ def evaluate(
         deterministic=not stochastic,
         action_repeat=agent.action_repeat,
     )
-    if keep:
-        how = {"seed": seed, "deterministic": not stochastic, "options": options}
-        _keep(_run_folder(agent.path), store, agent.steps, found, how)
+    _keep(folder, store, agent.steps, found, how)
     if as_json:
         emit("end", run=path.name, path=str(agent.path), env=agent.env, steps=agent.steps, **plain(vars(found)))
     else:
         for line in _in_words(agent, found):
             print(line)
-    if at_least is not None and not found.mean >= at_least:
+    _require(found.mean, at_least)
+
+
+def _require(mean: float, at_least: float | None) -> None:
+    if at_least is not None and not mean >= at_least:
         tell(f"The mean is below {at_least:g}.")
         raise typer.Exit(1)
 

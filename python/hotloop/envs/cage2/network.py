@@ -43,3 +43,19 @@ def blue_action_name(action: int, space: str = "full") -> str:
         return idle[action]
     kind, host = divmod(action - len(idle), len(HOSTS))
     return f"{kinds[kind]} {HOSTS[host]}"
+
+
+def red_agent_name(red: object) -> str:
+    """Our name of a red agent, given that or the simulator's class (or its name).
+
+    >>> red_agent_name("B_lineAgent")
+    'b-line'
+    """
+    name = red if isinstance(red, str) else getattr(red, "__name__", None)
+    classes = dict(zip(("B_lineAgent", "RedMeanderAgent", "SleepAgent"), RED_AGENTS, strict=True))
+    if name in RED_AGENTS:
+        return str(name)
+    if name not in classes:
+        known = ", ".join([*RED_AGENTS, *classes])
+        raise ValueError(f"there is no red agent {red!r}: expected one of {known}")
+    return classes[str(name)]

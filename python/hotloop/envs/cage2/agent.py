@@ -1,0 +1,60 @@
+"""A trained policy in the form that the challenge's evaluation expects of an agent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from hotloop.envs.cage2.network import BITS, FULL_ACTIONS
+from hotloop.envs.cage2.notebook import Notebook
+from hotloop.policies.agent import load
+
+
+class ChallengeAgent:
+    """Plays the real simulator, or anything else with its 52 bits and 145 actions.
+
+    Whatever features and action space the policy was trained with, what it needs is kept here and what it decides is
+    translated. Call `end_episode` between episodes, as the challenge's evaluation does.
+
+    Args:
+        path: A run or a checkpoint of `cage2`.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self._agent = load(path)
+        if self._agent.env != "cage2":
+            raise ValueError(
+                f"{path} is a policy for {self._agent.env}, which has another action space: expected cage2"
+            )
+        options = self._agent.options
+        self._compact = options.get("actions") == "compact"
+        self._remembers = options.get("features") == "memory"
+        self._green = bool(options.get("green", False))
+        self._notebook = Notebook(green=self._green)
+
+    def get_action(self, observation: ArrayLike, action_space: object = FULL_ACTIONS) -> int:
+        """The action, 0 to 144, given the 52 bits that the last one led to."""
+        choices = getattr(action_space, "n", action_space)
+        if isinstance(choices, int | np.integer) and choices != FULL_ACTIONS:
+            raise ValueError(f"action_space has {choices} actions: expected the challenge's {FULL_ACTIONS}")
+        bits = np.asarray(observation, np.float32)
+        if bits.shape != (BITS,):
+            raise ValueError(f"observation has shape {bits.shape}: expected the challenge's {BITS} bits")
+        notebook = self._notebook
+        notebook.see(bits)
+        seen = notebook.features(bits) if self._remembers else bits
+        action: Any = self._agent.act(seen, mask=notebook.mask() if self._compact else None)
+        full = notebook.to_full(action) if self._compact else int(action)
+        notebook.act(full)
+        return full
+
+    def end_episode(self) -> None:
+        """Forgets the episode."""
+        self._notebook = Notebook(green=self._green)
+
+    def set_initial_values(self, action_space: object, observation: ArrayLike) -> None:
+        """Called by the simulator when an episode begins."""
+        self.end_episode()
