@@ -70,11 +70,11 @@ class Episode:
         """Plays an action of each seat."""
         self.obs, reward, terminated, truncated, self._info = self._pool.step(actions)
         self.actions.append(np.array(actions))
-        self.rewards.append(reward.copy())
-        self.returns = self.returns + reward
+        self.rewards.append(reward)
+        self.returns += reward
         self.sums.append(checksum(self.obs))
         # With several seats, some may leave before the end, and some may never have played.
-        over = (terminated | truncated).all() if self.seats == 1 else not self._info["valid"].any()
+        over = terminated[0] or truncated[0] if self.seats == 1 else not self._info["valid"].any()
         if over:
             self.ended = "truncated" if truncated.any() else "terminated"
 
@@ -102,4 +102,4 @@ def fresh_seed(seed: int) -> int:
 
 def checksum(obs: NDArray[Any]) -> int:
     """Of what all seats see."""
-    return zlib.crc32(np.ascontiguousarray(obs).tobytes())
+    return zlib.crc32(obs)
