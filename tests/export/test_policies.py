@@ -37,6 +37,8 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("tictactoe", {"env.observation": "board"}),
     ("recall", {"env.symbols": 3, "env.cues": 5}),
     ("tag", {"env.observation": "grid", "ppo.normalize_observations": True}),
+    ("tag", {"env.observation": "grid", "policy.encoder": "cnn"}),
+    ("tag", {"env.observation": "grid", "policy.encoder": "cnn", "policy.shared": False, "policy.activation": "relu"}),
 ]
 
 

@@ -37,6 +37,7 @@ def export(
             raise UserError(f"cannot write {path}: there is no folder {path.absolute().parent}")
 
     from hotloop.cli import naming
+    from hotloop.config import ConfigError
     from hotloop.export import checking
     from hotloop.export.blueprint import Blueprint, ExportError
     from hotloop.policies.agent import Agent
@@ -58,7 +59,7 @@ def export(
 
             write_program(torch, blueprint)
             written["torch"] = _told(torch, checking.check(checking.torch_program(torch), agent, blueprint))
-    except (ExportError, TrainingError) as error:
+    except (ConfigError, ExportError, TrainingError) as error:
         raise UserError(str(error)) from None
     except OSError as error:
         raise UserError(f"cannot write {error.filename}: {error.strerror or error}") from None
