@@ -102,4 +102,4 @@ def fresh_seed(seed: int) -> int:
 
 def checksum(obs: NDArray[Any]) -> int:
     """Of what all seats see."""
-    return zlib.crc32(obs)
+    return zlib.crc32(obs.data)
