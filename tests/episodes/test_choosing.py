@@ -37,6 +37,6 @@ def test_a_policy_plays_the_episodes_of_its_evaluation(deterministic: bool, tmp_
     totals = []
     for index in range(4):
         episode = Episode("taxi", agent.options, seed=9, index=index)
-        episode.finish(by_policy(agent, seed=9, index=index, deterministic=deterministic))
+        episode.finish(by_policy(agent, episode, deterministic=deterministic))
         totals.append(episode.returns[0])
     assert np.mean(totals) == pytest.approx(found.mean)

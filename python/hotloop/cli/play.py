@@ -108,9 +108,7 @@ class _Parts:
         episode = Episode(self.env, self.options, seed=self.seed, index=index, action_repeat=self.action_repeat)
         if self.agent is None:
             return episode, choosing.by_chance(self.env, self.options, seed=self.seed, index=index)
-        return episode, choosing.by_policy(
-            self.agent, seed=self.seed, index=index, seats=episode.seats, deterministic=not self.stochastic
-        )
+        return episode, choosing.by_policy(self.agent, episode, deterministic=not self.stochastic)
 
     def last_step(self, most: int) -> int:
         """After how many steps to leave an episode."""

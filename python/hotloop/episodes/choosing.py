@@ -11,7 +11,7 @@ from hotloop import _core
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hotloop.episodes.episode import Chooser
+    from hotloop.episodes.episode import Chooser, Episode
     from hotloop.policies.agent import Agent
 
 
@@ -42,12 +42,24 @@ def _one_of_each(allowed: NDArray[np.int8], draws: np.random.Generator) -> NDArr
     return first
 
 
-def by_policy(agent: Agent, *, seed: int, index: int = 0, seats: int = 1, deterministic: bool = True) -> Chooser:
-    """A policy's most probable actions, or actions drawn from it as an evaluation with that seed would."""
+def by_policy(agent: Agent, episode: Episode, *, deterministic: bool = True) -> Chooser:
+    """A policy's most probable actions in an episode, or actions drawn as an evaluation with that seed draws them."""
+    # Policies without memory say so, or do not speak of it.
+    numbers: int = getattr(agent.learner, "memory_len", 0)
+    remembered: dict[str, Any] = {"memory": np.zeros((episode.seats, numbers), np.float32)} if numbers else {}
 
     def choose(obs: NDArray[Any], mask: NDArray[np.int8] | None, step: int) -> NDArray[Any]:
+        if remembered:
+            # A seat that does not decide now keeps its memory as it is.
+            remembered["valid"] = episode.valid
         actions, _, _ = agent.learner.act(
-            obs, mask, deterministic=deterministic, seed=seed, step=step, first_row=index * seats
+            obs,
+            mask,
+            deterministic=deterministic,
+            seed=episode.seed,
+            step=step,
+            first_row=episode.index * episode.seats,
+            **remembered,
         )
         return actions
 

@@ -62,6 +62,12 @@ class Episode:
         return found
 
     @property
+    def valid(self) -> NDArray[np.bool_] | None:
+        """Which seats decide now, where an env has several."""
+        found: NDArray[np.bool_] | None = self._info.get("valid")
+        return found
+
+    @property
     def steps(self) -> int:
         """How many were made."""
         return len(self.actions)
