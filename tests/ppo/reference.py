@@ -1,6 +1,7 @@
 """PPO's loss once more, written plainly in torch and float64, to compare the native learner with."""
 
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -44,9 +45,15 @@ def leaves(learner: _core.Learner) -> dict[str, torch.Tensor]:
 def network(
     weights: dict[str, torch.Tensor], obs: torch.Tensor, prefix: str, head: str, activation: str
 ) -> torch.Tensor:
-    """Dense layers and a head; discrete observations go through a table, whose rows a one-hot input would pick."""
+    """Dense layers and a head."""
+    x = dense(weights, obs, prefix, activation)
+    return x @ weights[f"{head}.weight"].T + weights[f"{head}.bias"]
+
+
+def dense(weights: dict[str, torch.Tensor], obs: torch.Tensor, prefix: str, activation: str) -> torch.Tensor:
+    """Dense layers; discrete observations go through a table, whose rows a one-hot input would pick."""
     act = ACTIVATIONS[activation]
-    layers = sum(name.startswith(f"{prefix}.") and name.endswith(".bias") and "head" not in name for name in weights)
+    layers = sum(re.fullmatch(rf"{prefix}\.\d+\.bias", name) is not None for name in weights)
     x = obs
     first = 0
     if obs.dtype == torch.int64:
@@ -57,7 +64,7 @@ def network(
             first = 1
     for i in range(first, layers):
         x = act(x @ weights[f"{prefix}.{i}.weight"].T + weights[f"{prefix}.{i}.bias"])
-    return x @ weights[f"{head}.weight"].T + weights[f"{head}.bias"]
+    return x
 
 
 def outputs(weights: dict[str, torch.Tensor], obs: torch.Tensor, activation: str) -> tuple[torch.Tensor, torch.Tensor]:
@@ -98,6 +105,7 @@ def loss(
 ) -> tuple[torch.Tensor, dict[str, float]]:
     """The loss over all steps that have a weight, and its parts."""
     used = rollout["weight"] > 0
+    recurrent = any("memory.0." in name for name in weights)
 
     def column(name: str) -> torch.Tensor:
         array = rollout[name][: len(used)][used]
@@ -112,7 +120,14 @@ def loss(
         scale = settings.get("high", 1) if obs.dtype == torch.uint8 else 1
         obs = obs.reshape(len(obs), -1).double() / scale
     mask = column("mask").bool() if "mask" in rollout else None
-    preferences, value = outputs(weights, obs, activation)
+    if recurrent:
+        from tests.ppo.recurrence import recurrent_outputs
+
+        # Steps without weight take part in what is remembered.
+        every = recurrent_outputs(weights, rollout, activation, settings.get("high", 1))
+        preferences, value = (part[torch.tensor(used)] for part in every)
+    else:
+        preferences, value = outputs(weights, obs, activation)
     log_prob, entropy = distribution(weights, preferences, column("action"), mask, settings.get("sets"))
     weight = column("weight")
 

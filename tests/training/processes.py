@@ -74,6 +74,28 @@ RUNS: dict[str, dict[str, Any]] = {
         "policy.activation": "gelu",
         "policy.hidden": [40, 16],
     },
+    "recall": {
+        "env.delay": 5,
+        "runner.num_envs": 36,
+        "ppo.horizon": 24,
+        "ppo.sequence_length": 12,
+        "ppo.minibatch_size": 240,
+        "train.steps": 36 * 24 * 40,
+        "policy.hidden": [20],
+        "policy.memory": "lstm",
+        "policy.memory_size": 24,
+    },
+    "tictactoe": {
+        "runner.num_envs": 33,
+        "ppo.horizon": 20,
+        "ppo.minibatch_size": 220,
+        "train.steps": 33 * 20 * 40,
+        "policy.hidden": [18],
+        "policy.shared": False,
+        "policy.memory": "gru",
+        "policy.memory_size": 19,
+        "policy.memory_layers": 2,
+    },
 }
 
 

@@ -42,6 +42,14 @@ pub struct Decided<'a> {
     pub value: &'a mut [f32],
 }
 
+/// What rows remember, row after row; empty for policies without memory.
+pub struct Remembered<'a> {
+    /// The numbers, as [`Policy::memory_len`] has them.
+    pub numbers: &'a mut [f32],
+    /// Whether a row decides: the others keep what they remember.
+    pub decides: &'a [bool],
+}
+
 /// How actions are drawn.
 #[derive(Clone, Copy)]
 pub enum Draw {
@@ -74,7 +82,7 @@ impl ActWork {
     pub fn new(policy: &Policy, masked: bool) -> Self {
         let head = &policy.spec.head;
         Self {
-            net: policy.workspace(),
+            net: policy.workspace(false),
             mask: vec![[1.0; TILE]; if masked { head.outputs() } else { 0 }],
             kept: Kept::new(head.sets()),
             ids: [0; TILE],
@@ -86,8 +94,9 @@ impl ActWork {
 }
 
 impl Player {
-    /// Decides for these rows.
+    /// Decides for these rows, and remembers.
     #[inline(always)]
+    #[allow(clippy::too_many_arguments)] // all that deciding involves
     pub fn act<S: Simd>(
         &self,
         simd: S,
@@ -95,13 +104,22 @@ impl Player {
         seen: Seen<'_>,
         rows: &[u32],
         draw: Draw,
+        remembered: &mut Remembered<'_>,
         decided: &mut Decided<'_>,
     ) {
+        let len = self.policy.memory_len();
         let head = &self.policy.spec.head;
         let (outputs, width) = (head.outputs(), head.width());
         for tile in rows.chunks(TILE) {
             self.features.load(seen.obs, seen.row_bytes, tile, &mut work.net);
+            self.recall(work, remembered.numbers, tile);
             self.policy.forward(simd, &mut work.net, tile.len());
+            if len > 0 {
+                for (i, row) in tile.iter().enumerate().filter(|(_, row)| remembered.decides[**row as usize]) {
+                    let numbers = &mut remembered.numbers[*row as usize * len..][..len];
+                    work.net.keep(&self.policy.spec, i, numbers);
+                }
+            }
             for (i, row) in tile.iter().enumerate() {
                 if let Draw::Sample { first_row, .. } = draw {
                     work.ids[i] = first_row.wrapping_add(*row);
@@ -122,6 +140,16 @@ impl Player {
                 for (dim, column) in work.amounts.iter().enumerate() {
                     decided.amounts[row * width + dim] = column[i];
                 }
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn recall(&self, work: &mut ActWork, numbers: &[f32], tile: &[u32]) {
+        let len = self.policy.memory_len();
+        if len > 0 {
+            for (i, row) in tile.iter().enumerate() {
+                work.net.recall(&self.policy.spec, i, &numbers[*row as usize * len..][..len]);
             }
         }
     }
@@ -171,12 +199,23 @@ impl Player {
         }
     }
 
-    /// The values of these rows, in their order.
+    /// The values of these rows, in their order; `recalled` says whose memory each has.
     #[inline(always)]
-    pub fn values<S: Simd>(&self, simd: S, work: &mut ActWork, seen: Seen<'_>, rows: &[u32], values: &mut [f32]) {
+    #[allow(clippy::too_many_arguments)] // as above
+    pub fn values<S: Simd>(
+        &self,
+        simd: S,
+        work: &mut ActWork,
+        seen: Seen<'_>,
+        rows: &[u32],
+        (numbers, recalled): (&[f32], &[u32]),
+        values: &mut [f32],
+    ) {
         let outputs = self.policy.spec.head.outputs();
-        for (tile, values) in rows.chunks(TILE).zip(values.chunks_mut(TILE)) {
+        let tiles = rows.chunks(TILE).zip(recalled.chunks(TILE));
+        for ((tile, recalled), values) in tiles.zip(values.chunks_mut(TILE)) {
             self.features.load(seen.obs, seen.row_bytes, tile, &mut work.net);
+            self.recall(work, numbers, recalled);
             self.policy.forward(simd, &mut work.net, tile.len());
             values.copy_from_slice(&work.net.outputs(outputs).1[..tile.len()]);
         }

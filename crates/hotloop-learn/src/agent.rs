@@ -21,7 +21,7 @@ use crate::nn::policy::Policy;
 use crate::nn::spec::{Input, PolicySpec};
 use crate::ppo::advantage::Gae;
 use crate::ppo::config::Settings;
-use crate::ppo::rollout::Rollout;
+use crate::ppo::rollout::{Rollout, View};
 use crate::ppo::update::{Learner, Report};
 use crate::watching::{explained_variance, fill_advantages, watch_observations, watch_returns};
 
@@ -32,6 +32,8 @@ pub struct AgentSetup {
     pub rows: usize,
     /// Steps per row and iteration.
     pub horizon: usize,
+    /// Steps that gradients go back through the memory; divides the horizon. Without memory it has no meaning.
+    pub sequence_length: usize,
     /// The run's seed.
     pub seed: u64,
     /// How often the run was rolled back.
@@ -78,6 +80,8 @@ pub struct IterationReport {
 pub struct Agent {
     /// The policy, then frozen ones.
     pub players: Vec<Player>,
+    /// What each of them remembers, row after row.
+    pub memories: Vec<Vec<f32>>,
     /// The last rollout.
     pub rollout: Rollout,
     /// The optimiser.
@@ -117,6 +121,12 @@ impl Agent {
                 setup.rows, setup.horizon
             ));
         }
+        if setup.sequence_length == 0 || !setup.horizon.is_multiple_of(setup.sequence_length) {
+            return input(format!(
+                "sequence_length is {}: expected a divisor of the horizon, {}",
+                setup.sequence_length, setup.horizon
+            ));
+        }
         let built = Policy::new(policy, setup.seed, setup.attempt).map_err(Error::Input)?;
         let player = Player { features: Features::new(&built.spec.input), policy: built };
         let numbers = match player.policy.spec.input {
@@ -126,8 +136,10 @@ impl Agent {
         let team = Team::new(setup.threads, false)
             .map_err(|why| Error::State(format!("cannot start {} threads: {why}", setup.threads)))?;
         let mut agent = Self {
-            rollout: Rollout::new(spec, &policy.head, setup.rows, setup.horizon),
+            rollout: Rollout::new(spec, &policy.head, setup.rows, setup.horizon)
+                .with_memory(player.policy.memory_len(), setup.sequence_length),
             learner: Learner::new(&player.policy, spec.masked),
+            memories: vec![vec![0.0; setup.rows * player.policy.memory_len()]],
             players: vec![player],
             observations: Moments::new(numbers),
             returns: Moments::new(1),
@@ -146,6 +158,9 @@ impl Agent {
     pub fn set_opponents(&mut self, opponents: Vec<Player>) {
         self.players.truncate(1);
         self.players.extend(opponents);
+        self.memories.truncate(1);
+        let others = self.players[1..].iter();
+        self.memories.extend(others.map(|player| vec![0.0; self.setup.rows * player.policy.memory_len()]));
         let scratch = || Mutex::new(Scratch::new(&self.players, self.spec.masked));
         self.scratches = (0..self.team.threads()).map(|_| scratch()).collect();
     }
@@ -190,12 +205,12 @@ impl Agent {
     /// Fills the rollout, advantages included.
     pub fn collect(&mut self, pool: &mut Pool, settings: &IterationSettings, iteration: u64) -> Result<()> {
         self.must_fit(pool)?;
-        let collection = Collection {
-            players: &self.players,
-            noise: self.noise(iteration),
-            first_row: self.setup.first_row,
-            gae: self.gae(settings),
-        };
+        let (rows, noise, gae) = (self.setup.rows, self.noise(iteration), self.gae(settings));
+        let players = self.memories.iter_mut().zip(&self.players);
+        let memories: Vec<_> =
+            players.map(|(numbers, player)| View::new(numbers, rows, player.policy.memory_len())).collect();
+        let collection =
+            Collection { players: &self.players, memories: &memories, noise, first_row: self.setup.first_row, gae };
         collection.run(pool, &mut self.rollout, &self.scratches, self.isa, &mut self.team);
         Ok(())
     }

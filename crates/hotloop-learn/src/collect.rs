@@ -12,10 +12,10 @@ use hotloop_core::simd::{Isa, Kernel, Simd};
 use hotloop_core::space::Action;
 use hotloop_core::team::Team;
 
-use crate::acting::{ActWork, Decided, Draw, Player, Seen};
+use crate::acting::{ActWork, Decided, Draw, Player, Remembered, Seen};
 use crate::nn::net::TILE;
 use crate::ppo::advantage::Gae;
-use crate::ppo::rollout::{Rollout, Views};
+use crate::ppo::rollout::{Rollout, View, Views};
 
 /// Room for one thread.
 pub struct Scratch {
@@ -23,6 +23,8 @@ pub struct Scratch {
     rows: Vec<Vec<u32>>,
     all: Vec<u32>,
     values: Vec<f32>,
+    /// How many final observations of the group at hand have been valued.
+    valued: usize,
     /// Time spent in envs.
     pub env: Duration,
     /// Time spent in policies.
@@ -37,6 +39,7 @@ impl Scratch {
             rows: vec![Vec::new(); players.len()],
             all: Vec::new(),
             values: Vec::new(),
+            valued: 0,
             env: Duration::ZERO,
             inference: Duration::ZERO,
         }
@@ -48,6 +51,8 @@ impl Scratch {
 pub struct Collection<'a> {
     /// The learner first, then its frozen opponents.
     pub players: &'a [Player],
+    /// What each player remembers of each row.
+    pub memories: &'a [View<'a, f32>],
     /// Noise of this iteration's actions.
     pub noise: Stream,
     /// The index of row 0 among all rows of a run.
@@ -59,15 +64,22 @@ pub struct Collection<'a> {
 impl Collection<'_> {
     /// Fills the rollout. The pool resets in the same step and rests.
     pub fn run(&self, pool: &Pool, rollout: &mut Rollout, scratches: &[Mutex<Scratch>], isa: Isa, team: &mut Team) {
-        let horizon = rollout.horizon;
+        let (horizon, sequence_length) = (rollout.horizon, rollout.sequence_length);
         let views = rollout.views();
         team.run(pool.groups(), &|group| {
             // There are as many scratches as threads, so one is free.
             let mut scratch = scratches.iter().find_map(|scratch| scratch.try_lock().ok()).expect("a free scratch");
             let rows = pool.group_rows(group);
             pool.visit(group, |visit| {
-                let task =
-                    Group { collection: self, spec: pool.spec(), views, horizon, first: rows.start, count: rows.len() };
+                let task = Group {
+                    collection: self,
+                    spec: pool.spec(),
+                    views,
+                    horizon,
+                    sequence_length,
+                    first: rows.start,
+                    count: rows.len(),
+                };
                 isa.run(Carry { task, visit, scratch: &mut scratch });
             });
         });
@@ -80,6 +92,7 @@ struct Group<'a> {
     spec: &'a Spec,
     views: Views<'a>,
     horizon: usize,
+    sequence_length: usize,
     first: usize,
     count: usize,
 }
@@ -99,6 +112,7 @@ impl Kernel for Carry<'_, '_> {
         scratch.all.clear();
         scratch.all.extend(0..task.count as u32);
         visit.finals.clear();
+        scratch.valued = 0;
         task.look(&mut visit);
         for step in 0..task.horizon {
             let start = Instant::now();
@@ -107,6 +121,7 @@ impl Kernel for Carry<'_, '_> {
             task.step(&mut visit, step);
             scratch.inference += decided - start;
             scratch.env += decided.elapsed();
+            task.end_episodes(simd, scratch, &visit, step);
         }
         let start = Instant::now();
         task.bootstrap(simd, scratch, &visit);
@@ -161,6 +176,12 @@ impl Group<'_> {
             )
         };
         let players = self.collection.players;
+        let decides = unsafe { self.views.valid.part(step, self.first, self.count) };
+        let memory = |player: usize| Remembered { numbers: self.memory(player), decides };
+        if step.is_multiple_of(self.sequence_length) {
+            let begun = unsafe { self.views.memory.part(step / self.sequence_length, self.first, self.count) };
+            begun.copy_from_slice(self.memory(0));
+        }
         let draw = Draw::Sample {
             stream: self.collection.noise,
             first_row: self.collection.first_row.wrapping_add(self.first as u32),
@@ -168,7 +189,9 @@ impl Group<'_> {
         };
         let mut decided = Decided { choices, amounts, log_prob, value };
         if let [player] = players {
-            player.act(simd, &mut scratch.players[0], self.seen(step), &scratch.all, draw, &mut decided);
+            let work = &mut scratch.players[0];
+            let rows = &scratch.all[..self.count];
+            player.act(simd, work, self.seen(step), rows, draw, &mut memory(0), &mut decided);
         } else {
             let policy = unsafe { self.views.policy.part(step, self.first, self.count) };
             scratch.rows.iter_mut().for_each(Vec::clear);
@@ -177,8 +200,9 @@ impl Group<'_> {
                 let index = if (*index as usize) < players.len() { *index as usize } else { 0 };
                 scratch.rows[index].push(row as u32);
             }
-            for ((player, work), rows) in players.iter().zip(&mut scratch.players).zip(&scratch.rows) {
-                player.act(simd, work, self.seen(step), rows, draw, &mut decided);
+            let seats = players.iter().zip(&mut scratch.players).zip(&scratch.rows);
+            for (index, ((player, work), rows)) in seats.enumerate() {
+                player.act(simd, work, self.seen(step), rows, draw, &mut memory(index), &mut decided);
             }
         }
         visit.ints[..decided.choices.len()].copy_from_slice(decided.choices);
@@ -213,23 +237,65 @@ impl Group<'_> {
         visit.group.step(visit.ledger, visit.rules, &actions, &mut frames);
     }
 
+    /// What a player remembers of these rows; nothing if it has no memory.
+    #[allow(clippy::mut_from_ref)] // the rows are this group's alone
+    fn memory(&self, player: usize) -> &mut [f32] {
+        unsafe { self.collection.memories[player].part(0, self.first, self.count) }
+    }
+
+    /// Where an episode ended nothing is remembered, once what truncated rows saw last has been valued with it.
+    #[inline(always)]
+    fn end_episodes<S: Simd>(&self, simd: S, scratch: &mut Scratch, visit: &Visit<'_>, step: usize) {
+        let players = self.collection.players;
+        if players.iter().all(|player| player.policy.spec.memory.is_none()) {
+            return;
+        }
+        if players[0].policy.spec.memory.is_some() {
+            self.value_finals(simd, scratch, visit, scratch.valued);
+            scratch.valued = visit.finals.rows.len();
+        }
+        let (terminated, truncated) = unsafe {
+            (
+                self.views.terminated.part(step, self.first, self.count),
+                self.views.truncated.part(step, self.first, self.count),
+            )
+        };
+        for player in 0..players.len() {
+            let numbers = self.memory(player);
+            let len = numbers.len() / self.count;
+            for row in (0..self.count).filter(|row| terminated[*row] || truncated[*row]) {
+                numbers[row * len..(row + 1) * len].fill(0.0);
+            }
+        }
+    }
+
     /// The values of what comes after the last step, and of what truncated rows saw last.
     #[inline(always)]
     fn bootstrap<S: Simd>(&self, simd: S, scratch: &mut Scratch, visit: &Visit<'_>) {
         let learner = &self.collection.players[0];
         let work = &mut scratch.players[0];
         let last = unsafe { self.views.value.part(self.horizon, self.first, self.count) };
-        learner.values(simd, work, self.seen(self.horizon), &scratch.all, last);
+        let rows = &scratch.all[..self.count];
+        learner.values(simd, work, self.seen(self.horizon), rows, (self.memory(0), rows), last);
+        self.value_finals(simd, scratch, visit, scratch.valued);
+    }
+
+    /// The values of what truncated rows saw last, from number `first` on.
+    #[inline(always)]
+    fn value_finals<S: Simd>(&self, simd: S, scratch: &mut Scratch, visit: &Visit<'_>, first: usize) {
         let finals = &*visit.finals;
         let count = finals.rows.len();
-        if count == 0 {
+        if count == first {
             return;
         }
         scratch.all.extend(scratch.all.len() as u32..count as u32);
         scratch.values.resize(count, 0.0);
         let seen = Seen { obs: &finals.obs, row_bytes: finals.obs.len() / count, mask: &[], mask_len: 0 };
-        learner.values(simd, work, seen, &scratch.all[..count], &mut scratch.values);
-        for ((slot, row), value) in finals.slots.iter().zip(&finals.rows).zip(&scratch.values) {
+        let (learner, work) = (&self.collection.players[0], &mut scratch.players[0]);
+        let (rows, values) = (&scratch.all[first..count], &mut scratch.values[first..]);
+        learner.values(simd, work, seen, rows, (self.memory(0), &finals.rows[first..]), values);
+        let places = finals.slots.iter().zip(&finals.rows).zip(&scratch.values).skip(first);
+        for ((slot, row), value) in places {
             unsafe { self.views.bootstrap.part(*slot as usize, self.first + *row as usize, 1)[0] = *value };
         }
     }

@@ -113,7 +113,7 @@ impl Experience {
             pool.visit(group, |visit| {
                 visit.finals.clear();
                 // SAFETY: one group after the other, each with its own rows.
-                unsafe { look(views, visit, rows.start, rows.len()) };
+                unsafe { look(&views, visit, rows.start, rows.len()) };
             });
         }
         Ok(())
@@ -276,6 +276,7 @@ impl Part<'_> {
     ///
     /// # Safety
     /// Nobody else uses these rows.
+    #[allow(clippy::needless_pass_by_value)] // its parts are written to
     unsafe fn step(&self, spec: &Spec, visit: Visit<'_>) {
         let Self { views, slot, first, count } = *self;
         // SAFETY: the caller's promise.
@@ -316,7 +317,8 @@ impl Part<'_> {
 ///
 /// # Safety
 /// Nobody else uses these rows.
-unsafe fn look(views: Views<'_>, visit: Visit<'_>, first: usize, count: usize) {
+#[allow(clippy::needless_pass_by_value)] // its parts are written to
+unsafe fn look(views: &Views<'_>, visit: Visit<'_>, first: usize, count: usize) {
     // SAFETY: the caller's promise.
     let mut frames = unsafe {
         Frames {

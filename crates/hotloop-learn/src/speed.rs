@@ -64,6 +64,7 @@ pub fn update_speed(shape: &Shape, threads: usize, seconds: f64) -> Result<Updat
     let setup = AgentSetup {
         rows: shape.rows,
         horizon: HORIZON,
+        sequence_length: HORIZON,
         seed: 0,
         attempt: 0,
         threads,

@@ -9,7 +9,7 @@ use hotloop_core::pool::{FramePointers, Pool, Seeds, Setup};
 use hotloop_core::simd::Isa;
 use hotloop_learn::agent::{Agent, AgentSetup, IterationSettings, input_for};
 use hotloop_learn::nn::activation::Activation;
-use hotloop_learn::nn::spec::{Head, PolicySpec};
+use hotloop_learn::nn::spec::{Cell, Head, MemorySpec, PolicySpec};
 use hotloop_learn::ppo::config::Settings;
 
 struct Case {
@@ -19,6 +19,7 @@ struct Case {
     activation: Activation,
     shared: bool,
     embedding: usize,
+    memory: Option<MemorySpec>,
 }
 
 fn cases() -> Vec<Case> {
@@ -29,7 +30,9 @@ fn cases() -> Vec<Case> {
         activation,
         shared,
         embedding: 0,
+        memory: None,
     };
+    let memory = |cell, size, layers| Some(MemorySpec { cell, size, layers });
     let option = |name: &str, value| vec![(name.to_string(), value)];
     vec![
         case("cartpole", &[64, 64], Activation::Tanh, true),
@@ -41,6 +44,13 @@ fn cases() -> Vec<Case> {
             ..case("tag", &[48, 20], Activation::Gelu, true)
         },
         Case { options: option("symbols", Value::Int(3)), ..case("recall", &[20], Activation::Relu, true) },
+        Case { memory: memory(Cell::Lstm, 21, 2), ..case("pendulum", &[33], Activation::Tanh, true) },
+        Case {
+            options: option("seats", Value::Int(3)),
+            memory: memory(Cell::Gru, 70, 1),
+            ..case("tag", &[24], Activation::Gelu, false)
+        },
+        Case { memory: memory(Cell::Gru, 7, 3), embedding: 5, ..case("taxi", &[9], Activation::Silu, true) },
     ]
 }
 
@@ -86,12 +96,13 @@ fn train(case: &Case, isa: Isa, threads: usize) -> Vec<u32> {
         hidden: case.hidden.clone(),
         activation: case.activation,
         shared: case.shared,
-        memory: None,
+        memory: case.memory,
         head,
     };
     let setup = AgentSetup {
         rows: pool.rows(),
         horizon: 12,
+        sequence_length: if case.memory.is_some() { 6 } else { 12 },
         seed: 3,
         attempt: 0,
         threads,

@@ -71,8 +71,17 @@ impl Experience {
         if threads == 0 || threads > 4096 {
             return Err(PyValueError::new_err(format!("num_threads is {threads}: expected 1 to 4096")));
         }
-        let setup =
-            AgentSetup { rows, horizon, seed, attempt, threads, first_row, normalize_observations, normalize_rewards };
+        let setup = AgentSetup {
+            rows,
+            horizon,
+            sequence_length: horizon,
+            seed,
+            attempt,
+            threads,
+            first_row,
+            normalize_observations,
+            normalize_rewards,
+        };
         let core = py.detach(|| Core::new(&spec, setup)).map_err(raised)?;
         Ok(Self { core })
     }
@@ -119,6 +128,7 @@ impl Experience {
     }
 
     /// What truncated rows of native envs saw last since `begin`: slots, rows and observations, in order.
+    #[allow(clippy::unused_self)] // a method to Python
     fn finals<'py>(&self, py: Python<'py>, pool: &Bound<'_, Pool>) -> PyResult<Bound<'py, PyTuple>> {
         rollout_finals(py, pool.try_borrow_mut()?.open(py)?)
     }

@@ -4,14 +4,14 @@ use std::time::{Duration, Instant};
 
 use hotloop_core::rng::{Purpose, Stream};
 use hotloop_core::simd::{Kernel, Simd};
-use hotloop_learn::acting::{ActWork, Decided, Draw, Player, Seen};
+use hotloop_learn::acting::{ActWork, Decided, Draw, Player, Remembered, Seen};
 use hotloop_learn::agent::{Agent, AgentSetup, IterationReport};
 use hotloop_learn::features::Features;
 use hotloop_learn::moments::Moments;
 use hotloop_learn::nn::policy::Policy;
 use hotloop_learn::ppo::loss::Means;
 use numpy::npyffi::NPY_TYPES;
-use numpy::{PyArray1, PyReadonlyArrayDyn};
+use numpy::{PyArray1, PyArrayMethods, PyReadonlyArrayDyn, PyReadwriteArrayDyn, PyUntypedArrayMethods};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -40,12 +40,18 @@ fn report<'py>(py: Python<'py>, means: &Means) -> PyResult<Bound<'py, PyDict>> {
     Ok(dict)
 }
 
+/// What a player's memory is called in the state: that of the learner, then those of frozen policies.
+fn memory_name(player: usize) -> String {
+    if player == 0 { "memory".into() } else { format!("memory.{player}") }
+}
+
 struct Act<'a> {
     player: &'a Player,
     work: &'a mut ActWork,
     seen: Seen<'a>,
     rows: &'a [u32],
     draw: Draw,
+    remembered: Remembered<'a>,
     decided: Decided<'a>,
 }
 
@@ -54,7 +60,8 @@ impl Kernel for Act<'_> {
 
     #[inline(always)]
     fn run<S: Simd>(mut self, simd: S) {
-        self.player.act(simd, self.work, self.seen, self.rows, self.draw, &mut self.decided);
+        let Self { player, work, seen, rows, draw, remembered, decided } = &mut self;
+        player.act(simd, work, *seen, rows, *draw, remembered, decided);
     }
 }
 
@@ -92,7 +99,8 @@ impl Learner {
 #[pymethods]
 impl Learner {
     #[new]
-    #[pyo3(signature = (env, options, policy, *, rows, horizon, seed, attempt=0, num_threads=None, first_row=0,
+    #[pyo3(signature = (env, options, policy, *, rows, horizon, sequence_length=None, seed, attempt=0, num_threads=None,
+                        first_row=0,
                         normalize_observations=false, normalize_rewards=false))]
     #[allow(clippy::too_many_arguments)] // Python's keyword arguments
     fn new(
@@ -102,6 +110,7 @@ impl Learner {
         policy: &Bound<'_, PyDict>,
         rows: usize,
         horizon: usize,
+        sequence_length: Option<usize>,
         seed: u64,
         attempt: u32,
         num_threads: Option<usize>,
@@ -118,8 +127,17 @@ impl Learner {
             return Err(PyValueError::new_err(format!("num_threads is {threads}: expected 1 to 4096")));
         }
         let policy = policy_spec(&spec, policy)?;
-        let setup =
-            AgentSetup { rows, horizon, seed, attempt, threads, first_row, normalize_observations, normalize_rewards };
+        let setup = AgentSetup {
+            rows,
+            horizon,
+            sequence_length: sequence_length.unwrap_or(horizon),
+            seed,
+            attempt,
+            threads,
+            first_row,
+            normalize_observations,
+            normalize_rewards,
+        };
         let agent = py.detach(|| Agent::new(&spec, &policy, setup)).map_err(raised)?;
         Ok(Self { agent })
     }
@@ -133,6 +151,12 @@ impl Learner {
     #[getter]
     fn parameters(&self) -> usize {
         self.agent.policy().arrays.iter().map(|array| array.rows * array.cols).sum()
+    }
+
+    /// How many numbers a row's memory has: for each network and layer `h`, then the LSTM's `c`; 0 without memory.
+    #[getter]
+    fn memory_len(&self) -> usize {
+        self.agent.policy().memory_len()
     }
 
     /// Multiply-adds of one row through the policy, forward.
@@ -267,6 +291,12 @@ impl Learner {
         let part = |len: usize| if len == 0 { 0..0 } else { at * width..(at + count) * width };
         let (choice_part, amount_part) = (part(rollout.choices.len()), part(rollout.amounts.len()));
         let player = &agent.players[0];
+        let len = rollout.memory_len;
+        let numbers = &mut agent.memories[0][first * len..last * len];
+        if slot.is_multiple_of(rollout.sequence_length) {
+            let begun = (slot / rollout.sequence_length * rollout.rows + first) * len;
+            rollout.memory[begun..begun + count * len].copy_from_slice(numbers);
+        }
         let mut work = ActWork::new(&player.policy, mask_len > 0);
         let ids: Vec<u32> = (0..count as u32).collect();
         isa.run(Act {
@@ -280,6 +310,7 @@ impl Learner {
             },
             rows: &ids,
             draw: Draw::Sample { stream: noise, first_row, step: slot as u32 },
+            remembered: Remembered { numbers, decides: &rollout.valid[at..at + count] },
             decided: Decided {
                 choices: &mut rollout.choices[choice_part.clone()],
                 amounts: &mut rollout.amounts[amount_part.clone()],
@@ -291,8 +322,26 @@ impl Learner {
         drawn_actions(py, &self.agent.spec.action, &rollout.choices[choice_part], &rollout.amounts[amount_part])
     }
 
-    /// Decides for any observations: actions, logarithms of their probabilities, values.
-    #[pyo3(signature = (obs, mask=None, *, deterministic, seed=0, step=0, first_row=0))]
+    /// Empties the memory of the rows `first..last` whose episodes ended at a slot.
+    fn end_episodes(&mut self, slot: usize, rows: (usize, usize)) -> PyResult<()> {
+        let rollout = &self.agent.rollout;
+        let (first, last) = rows;
+        if slot >= rollout.horizon || first > last || last > rollout.rows {
+            return Err(PyValueError::new_err(format!("slot {slot}, rows {first} to {last}: not in the rollout")));
+        }
+        let len = rollout.memory_len;
+        for row in first..last {
+            let at = slot * rollout.rows + row;
+            if rollout.terminated[at] || rollout.truncated[at] {
+                self.agent.memories[0][row * len..(row + 1) * len].fill(0.0);
+            }
+        }
+        Ok(())
+    }
+
+    /// Decides for any observations: actions, logarithms of their probabilities, values. With memory, `memory`
+    /// (`[rows, memory_len]`, zeros at first) is what rows remember, and is brought up to date where `valid` says so.
+    #[pyo3(signature = (obs, mask=None, *, deterministic, seed=0, step=0, first_row=0, memory=None, valid=None))]
     #[allow(clippy::too_many_arguments, clippy::type_complexity)] // Python's keyword arguments
     fn act<'py>(
         &self,
@@ -303,6 +352,8 @@ impl Learner {
         seed: u64,
         step: u32,
         first_row: u32,
+        memory: Option<PyReadwriteArrayDyn<'py, f32>>,
+        valid: Option<PyReadonlyArrayDyn<'py, bool>>,
     ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>)> {
         let (bytes, rows) = self.observations(py, obs)?;
         let spec = &self.agent.spec;
@@ -315,6 +366,24 @@ impl Learner {
             return Err(PyValueError::new_err(format!("the mask has {} entries for {rows} rows", allowed.len())));
         }
         let player = &self.agent.players[0];
+        let len = player.policy.memory_len();
+        let mut fresh = vec![0.0; if memory.is_none() { rows * len } else { 0 }];
+        let mut memory = memory;
+        let remembered = match &mut memory {
+            Some(memory) if memory.shape() != [rows, len] => {
+                let found = memory.shape();
+                return Err(PyValueError::new_err(format!("memory has shape {found:?}: expected [{rows}, {len}]")));
+            }
+            Some(memory) => memory.as_slice_mut()?,
+            None => &mut fresh,
+        };
+        let decides = match &valid {
+            Some(valid) => valid.as_array().iter().copied().collect(),
+            None => vec![true; rows],
+        };
+        if decides.len() != rows {
+            return Err(PyValueError::new_err(format!("valid has {} entries for {rows} rows", decides.len())));
+        }
         let head = &player.policy.spec.head;
         let numbers = rows * head.width();
         let discrete = !head.sets().is_empty();
@@ -331,6 +400,7 @@ impl Learner {
             seen: Seen { row_bytes: bytes.len() / rows.max(1), obs: &bytes, mask: &allowed, mask_len },
             rows: &ids,
             draw,
+            remembered: Remembered { numbers: remembered, decides: &decides },
             decided: Decided {
                 choices: &mut choices,
                 amounts: &mut amounts,
@@ -345,9 +415,28 @@ impl Learner {
         ))
     }
 
-    /// The values of any observations.
-    fn value_of<'py>(&self, py: Python<'py>, obs: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        Ok(self.act(py, obs, None, true, 0, 0, 0)?.2)
+    /// The values of any observations, with the memory of these rows of the rollout, which stays as it is.
+    #[pyo3(signature = (obs, rows=None))]
+    fn value_of<'py>(
+        &self,
+        py: Python<'py>,
+        obs: &Bound<'py, PyAny>,
+        rows: Option<Vec<usize>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let len = self.memory_len();
+        let memory = match rows {
+            Some(rows) if len > 0 => {
+                if let Some(row) = rows.iter().find(|row| **row >= self.agent.setup.rows) {
+                    let all = self.agent.setup.rows;
+                    return Err(PyValueError::new_err(format!("row {row}: the rollout has {all} rows")));
+                }
+                let numbers = rows.iter().flat_map(|row| &self.agent.memories[0][row * len..(row + 1) * len]);
+                let flat = PyArray1::from_iter(py, numbers.copied());
+                Some(flat.reshape([rows.len(), len])?.to_dyn().readwrite())
+            }
+            _ => None,
+        };
+        Ok(self.act(py, obs, None, true, 0, 0, 0, memory, None)?.2)
     }
 
     /// The policy's weights by name.
@@ -382,6 +471,11 @@ impl Learner {
         if !self.agent.running.is_empty() {
             dict.set_item("returns.running", PyArray1::from_slice(py, &self.agent.running))?;
         }
+        for (player, numbers) in self.agent.memories.iter().enumerate().filter(|(_, numbers)| !numbers.is_empty()) {
+            let rows = self.agent.setup.rows;
+            let shaped = PyArray1::from_slice(py, numbers).reshape([rows, numbers.len() / rows])?;
+            dict.set_item(memory_name(player), shaped)?;
+        }
         Ok(dict)
     }
 
@@ -407,6 +501,16 @@ impl Learner {
                 return Err(PyValueError::new_err(format!("returns.running has {found} rows: expected {expected}")));
             }
             self.agent.running = running;
+        }
+        for (player, numbers) in self.agent.memories.iter_mut().enumerate() {
+            let name = memory_name(player);
+            let Some(value) = state.get_item(&name)? else { continue };
+            let value = value.extract::<PyReadonlyArrayDyn<'_, f32>>()?;
+            if value.len() != numbers.len() {
+                let (found, expected) = (value.len(), numbers.len());
+                return Err(PyValueError::new_err(format!("{name:?} has {found} numbers: expected {expected}")));
+            }
+            numbers.iter_mut().zip(value.as_array()).for_each(|(to, from)| *to = *from);
         }
         self.agent.refresh_features();
         Ok(())

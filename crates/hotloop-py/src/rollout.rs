@@ -53,5 +53,10 @@ pub fn rollout_arrays<'py>(
     {
         put(name, NPY_TYPES::NPY_BOOL, array.as_mut_ptr().cast(), steps, &[])?;
     }
+    if rollout.memory_len > 0 {
+        let sequences = steps / rollout.sequence_length;
+        let start = rollout.memory.as_mut_ptr().cast();
+        put("memory", NPY_TYPES::NPY_FLOAT, start, sequences, &[rollout.memory_len])?;
+    }
     Ok(dict)
 }

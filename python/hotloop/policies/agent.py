@@ -49,6 +49,7 @@ class Agent:
         self._learner.set_state(statistics)
         self._seed = seed
         self._drawn = 0
+        self._memory: NDArray[np.float32] | None = None
 
     @property
     def learner(self) -> Learner:
@@ -58,6 +59,8 @@ class Agent:
     def act(self, obs: ArrayLike, *, deterministic: bool = True, mask: ArrayLike | None = None) -> Any:
         """What the policy does, given one observation or a batch of them.
 
+        A policy with memory remembers each row of the batch from call to call; `reset` tells it that episodes begin.
+
         Args:
             obs: One observation, or several along the first axis.
             deterministic: Whether to take the most probable action; otherwise actions are drawn.
@@ -65,12 +68,39 @@ class Agent:
         """
         seen, single = self._batch(obs)
         allowed = self._mask(mask, len(seen))
-        actions, _, _ = self._learner.act(seen, allowed, deterministic=deterministic, seed=self._seed, step=self._drawn)
+        actions, _, _ = self._learner.act(
+            seen,
+            allowed,
+            deterministic=deterministic,
+            seed=self._seed,
+            step=self._drawn,
+            memory=self._remembered(len(seen)),
+        )
         self._drawn += not deterministic
         if not single:
             return actions
         action = actions[0]
         return int(action) if action.ndim == 0 else action
+
+    def reset(self, rows: ArrayLike | None = None) -> None:
+        """Forgets what was remembered: of all rows, or of those that a mask or indices name.
+
+        To be called where episodes begin; for a policy without memory it does nothing.
+        """
+        if rows is None:
+            self._memory = None
+        elif self._memory is not None:
+            self._memory[np.asarray(rows)] = 0.0
+
+    def _remembered(self, rows: int) -> NDArray[np.float32]:
+        if self._memory is None or (self._learner.memory_len == 0 and len(self._memory) != rows):
+            self._memory = np.zeros((rows, self._learner.memory_len), np.float32)
+        if len(self._memory) != rows:
+            raise ValueError(
+                f"obs has {rows} rows, but this policy remembers {len(self._memory)}: "
+                "call reset() where other episodes begin"
+            )
+        return self._memory
 
     def _batch(self, obs: ArrayLike) -> tuple[NDArray[Any], bool]:
         kind = self._observation["kind"]

@@ -9,7 +9,7 @@ from hotloop.config.errors import ConfigError
 from hotloop.policies.spec import description, native_description, takes_cnn
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
@@ -30,6 +30,8 @@ class Learner(Protocol):
     def num_threads(self) -> int: ...  # noqa: D102
     @property
     def parameters(self) -> int: ...  # noqa: D102
+    @property
+    def memory_len(self) -> int: ...  # noqa: D102
     def iterate(self, pool: _core.Pool, settings: dict[str, Any], count: int, seconds: float) -> dict[str, Any]: ...  # noqa: D102
     def collect(self, pool: _core.Pool, settings: dict[str, Any]) -> None: ...  # noqa: D102
     def advantages(self, settings: dict[str, Any]) -> None: ...  # noqa: D102
@@ -37,6 +39,7 @@ class Learner(Protocol):
     def gradient(self, settings: dict[str, Any]) -> tuple[dict[str, Floats], dict[str, float]]: ...  # noqa: D102
     def rollout(self) -> Arrays: ...  # noqa: D102
     def act_slot(self, slot: int, rows: tuple[int, int], iteration: int) -> NDArray[Any]: ...  # noqa: D102
+    def end_episodes(self, slot: int, rows: tuple[int, int]) -> None: ...  # noqa: D102
     def act(  # noqa: D102
         self,
         obs: ArrayLike,
@@ -46,8 +49,10 @@ class Learner(Protocol):
         seed: int = 0,
         step: int = 0,
         first_row: int = 0,
+        memory: Floats | None = None,
+        valid: NDArray[np.bool_] | None = None,
     ) -> tuple[NDArray[Any], Floats, Floats]: ...
-    def value_of(self, obs: ArrayLike) -> Floats: ...  # noqa: D102
+    def value_of(self, obs: ArrayLike, rows: Sequence[int] | NDArray[np.intp] | None = None) -> Floats: ...  # noqa: D102
     def arrays(self) -> dict[str, Floats]: ...  # noqa: D102
     def set_arrays(self, arrays: dict[str, Floats]) -> None: ...  # noqa: D102
     def statistics(self) -> dict[str, NDArray[np.float64]]: ...  # noqa: D102
@@ -114,14 +119,13 @@ def build_native(
     config: Config, described: Mapping[str, Any], rows: int, *, attempt: int = 0, num_threads: int | None = None
 ) -> _core.Learner:
     """The native learner of a run, with its first weights, for an env with these spaces."""
-    if config.policy.memory != "none":
-        raise ConfigError(f"policy.memory is {config.policy.memory}: the native learner cannot train it yet")
     return _core.Learner(
         described,
         None,
         native_description(config.policy),
         rows=rows,
         horizon=config.ppo.horizon,
+        sequence_length=config.ppo.sequence_length,
         seed=config.train.seed,
         attempt=attempt,
         num_threads=num_threads or config.runner.num_threads,

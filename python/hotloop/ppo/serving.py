@@ -84,7 +84,9 @@ class Server:
                 else:
                     flying -= 1
         begun = time.perf_counter()
-        arrays["value"][self._horizon] = self._learner.value_of(arrays["obs"][self._horizon])
+        arrays["value"][self._horizon] = self._learner.value_of(
+            arrays["obs"][self._horizon], range(len(arrays["obs"][self._horizon]))
+        )
         self._learner.advantages(settings)
         self._seconds["inference"] += time.perf_counter() - begun
 
@@ -107,7 +109,8 @@ class Server:
         ended = np.flatnonzero(batch.truncated[part])
         if ended.size:
             final = np.stack(list(batch.info["final_obs"][part][ended]))
-            arrays["bootstrap"][slot, rows.start + ended] = self._learner.value_of(final)
+            arrays["bootstrap"][slot, rows.start + ended] = self._learner.value_of(final, rows.start + ended)
+        self._learner.end_episodes(slot, (rows.start, rows.stop))
 
     def _look(self, slot: int, rows: slice, obs: NDArray[Any], info: dict[str, Any], part: slice) -> None:
         arrays = self._arrays

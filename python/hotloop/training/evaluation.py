@@ -132,9 +132,17 @@ def _play(
     played = np.zeros(rows, np.bool_)
     takes_part = np.array(info.get("valid", np.ones(rows, np.bool_)))
     returns, lengths, extras = np.zeros(rows), np.zeros(rows, np.int64), np.zeros((rows, 0))
+    memory = np.zeros((rows, learner.memory_len), np.float32)
     for step in range(_LONGEST):
         actions, _, _ = learner.act(
-            obs, info.get("action_mask"), deterministic=deterministic, seed=seed, step=step, first_row=first_row
+            obs,
+            info.get("action_mask"),
+            deterministic=deterministic,
+            seed=seed,
+            step=step,
+            first_row=first_row,
+            memory=memory,
+            valid=info.get("valid"),
         )
         if taken is not None:
             # Choices are small numbers, and there may be many of them.
@@ -146,6 +154,7 @@ def _play(
             takes_part |= info["valid"]
         over = terminated | truncated
         if over.any():
+            memory[over] = 0.0
             played |= over
             # Asked for at every end, so that no row's first episode is pushed out of the list of recent ones.
             told = pool.episodes()

@@ -1,24 +1,42 @@
 //! What a network remembers from step to step: layers of LSTM or GRU cells between its dense layers and its outputs.
+//!
+//! A tile of rows takes one step at a time. Its memory before and after the step are buffers of their own, so that what
+//! becomes of it (a row that does not decide keeps it, the end of an episode empties it) is the caller's to say.
 
-use super::spec::{Array, Arrays, Cell, MemorySpec, Role};
+use hotloop_core::simd::{BLOCK, Floats, Simd};
+
+use super::buffer::Buffer;
+use super::chain::{FromPanels, IntoPanel, Span};
+use super::matmul::{Finish, Into, Plain};
+use super::net::TILE;
+use super::spec::{Array, Arrays, Cell, MemorySpec, Role, padded};
+use super::{gru, lstm};
 
 /// What the gate that keeps the memory starts with (the LSTM's forget gate, the GRU's update gate): at first more is
 /// kept than forgotten, so that gradients reach back.
 const KEEP_BIAS: f32 = 1.0;
+/// The largest memory that is built.
+pub const MOST_UNITS: usize = 4096;
+/// The most layers of a memory.
+pub const MOST_LAYERS: usize = 16;
+/// Numbers kept of a block of units for the way back: the LSTM's four gates, or the GRU's three and a half.
+const KEPT: usize = 4 * BLOCK;
 
 /// One layer's arrays.
 #[derive(Clone, Debug)]
-pub struct Layer {
+struct Layer {
     /// Numbers it is fed.
-    pub inputs: usize,
+    inputs: usize,
     /// Weights of what it is fed.
-    pub input: usize,
+    input: usize,
     /// Weights of what it put out one step before.
-    pub hidden: usize,
+    hidden: usize,
     /// Biases of the gates.
-    pub bias: usize,
+    bias: usize,
     /// The GRU's second bias of its candidate.
-    pub hidden_bias: Option<usize>,
+    hidden_bias: Option<usize>,
+    /// Where the transposed weights of both kinds lie.
+    mirror: (usize, usize),
 }
 
 /// A memory's layers.
@@ -26,14 +44,81 @@ pub struct Layer {
 pub struct Memory {
     /// What it was built from.
     pub spec: MemorySpec,
-    /// From the one that is fed by the dense layers to the one that feeds the outputs.
-    pub layers: Vec<Layer>,
+    layers: Vec<Layer>,
+    mirror_len: usize,
+}
+
+/// A tile of rows in one layer, at one step.
+struct LayerTile {
+    /// `h` and `c` before the step; the GRU has no `c`.
+    before: [Buffer; 2],
+    /// The same after it.
+    after: [Buffer; 2],
+    /// Panels of gates, then of their gradients.
+    gates: Buffer,
+    /// The hyperbolic tangent of `c` after the step.
+    tanh: Buffer,
+}
+
+/// A tile of rows at one step.
+pub struct MemoryTile {
+    layers: Vec<LayerTile>,
+}
+
+/// The gradient of the memory, on its way back through the steps.
+pub struct Returning {
+    layers: Vec<[Buffer; 2]>,
+    /// The gradient of what the layer in question puts out.
+    out: Buffer,
+}
+
+/// One layer's step, as the cells see it. Rows of memory are `width` apart.
+pub struct Step {
+    pub(super) rows: usize,
+    pub(super) size: usize,
+    pub(super) width: usize,
+    pub(super) inputs: usize,
+    pub(super) x: *const f32,
+    pub(super) x_row: usize,
+    pub(super) h: *const f32,
+    pub(super) c: *const f32,
+    pub(super) h_out: *mut f32,
+    pub(super) c_out: *mut f32,
+    pub(super) input: *const f32,
+    pub(super) hidden: *const f32,
+    pub(super) bias: *const f32,
+    pub(super) hidden_bias: *const f32,
+    /// Whether what the way back needs is kept: the next two.
+    pub(super) keeps: bool,
+    pub(super) gates: *mut f32,
+    pub(super) tanh: *mut f32,
+    /// From a panel of gates to the next.
+    pub(super) panel: usize,
+}
+
+/// One layer's step back, as the cells see it.
+pub struct Back<'a> {
+    pub(super) step: &'a Step,
+    /// Which rows decided.
+    pub(super) decides: &'a [bool],
+    /// The gradient of what was put out.
+    pub(super) out: *const f32,
+    /// The gradient of `h` after the step, then that of `h` before it.
+    pub(super) dh: *mut f32,
+    /// The same for `c`.
+    pub(super) dc: *mut f32,
 }
 
 impl Memory {
     /// Lays out a memory whose arrays are called `prefix`.`k`...
     pub fn new(arrays: &mut Arrays, spec: MemorySpec, inputs: usize, prefix: &str) -> Self {
         let (gates, size) = (spec.cell.gates(), spec.size);
+        let units = gates * padded(size);
+        let mut mirror_len = 0;
+        let mut mirror = |inputs: usize| {
+            mirror_len += units * padded(inputs);
+            mirror_len - units * padded(inputs)
+        };
         let layers = (0..spec.layers).map(|k| {
             let inputs = if k == 0 { inputs } else { size };
             let name = |what: &str| format!("{prefix}.{k}.{what}");
@@ -43,9 +128,282 @@ impl Memory {
                 hidden: arrays.add(name("hidden.weight"), Role::Gates(gates), size, gates * size),
                 bias: arrays.add(name("bias"), Role::GateBias(gates), 1, gates * size),
                 hidden_bias: (spec.cell == Cell::Gru).then(|| arrays.add(name("hidden.bias"), Role::Vector, 1, size)),
+                mirror: (mirror(inputs), mirror(size)),
             }
         });
-        Self { spec, layers: layers.collect() }
+        Self { layers: layers.collect(), spec, mirror_len }
+    }
+
+    /// How many numbers the transposed weights take.
+    pub fn mirror_len(&self) -> usize {
+        self.mirror_len
+    }
+
+    /// Copies the weights that the way back needs transposed: a row of inputs for each gate of each unit.
+    pub fn mirror(&self, params: &[f32], mirror: &mut [f32]) {
+        let stride = self.spec.cell.gates() * BLOCK;
+        for layer in &self.layers {
+            for (from, to, inputs) in
+                [(layer.input, layer.mirror.0, layer.inputs), (layer.hidden, layer.mirror.1, self.spec.size)]
+            {
+                let width = padded(inputs);
+                for panel in 0..padded(self.spec.size) / BLOCK {
+                    let weights = &params[from + panel * inputs * stride..][..inputs * stride];
+                    let turned = &mut mirror[to + panel * stride * width..][..stride * width];
+                    for (input, row) in weights.chunks_exact(stride).enumerate() {
+                        row.iter().enumerate().for_each(|(gate, x)| turned[gate * width + input] = *x);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Room for a tile at one step; `keeps` if it will go back.
+    pub fn tile(&self, keeps: bool) -> MemoryTile {
+        let width = padded(self.spec.size);
+        let lstm = self.spec.cell == Cell::Lstm;
+        let rows = |wanted: bool| Buffer::new(if wanted { TILE * width } else { 0 });
+        let layer = |_: &Layer| LayerTile {
+            before: [rows(true), rows(lstm)],
+            after: [rows(true), rows(lstm)],
+            gates: Buffer::new(if keeps { TILE * width / BLOCK * KEPT } else { 0 }),
+            tanh: rows(keeps && lstm),
+        };
+        MemoryTile { layers: self.layers.iter().map(layer).collect() }
+    }
+
+    /// Room for a tile's gradient.
+    pub fn returning(&self) -> Returning {
+        let buffer = || Buffer::new(TILE * padded(self.spec.size));
+        Returning { layers: self.layers.iter().map(|_| [buffer(), buffer()]).collect(), out: buffer() }
+    }
+
+    fn step(&self, params: &[f32], tile: &mut MemoryTile, k: usize, x: (*const f32, usize), rows: usize) -> Step {
+        let layer = &self.layers[k];
+        let at = |offset: usize| params[offset..].as_ptr();
+        let tile = &mut tile.layers[k];
+        Step {
+            rows,
+            size: self.spec.size,
+            width: padded(self.spec.size),
+            inputs: layer.inputs,
+            x: x.0,
+            x_row: x.1,
+            h: tile.before[0].as_ptr(),
+            c: tile.before[1].as_ptr(),
+            h_out: tile.after[0].as_mut_ptr(),
+            c_out: tile.after[1].as_mut_ptr(),
+            input: at(layer.input),
+            hidden: at(layer.hidden),
+            bias: at(layer.bias),
+            hidden_bias: layer.hidden_bias.map_or(std::ptr::null(), at),
+            keeps: !tile.gates.is_empty(),
+            gates: tile.gates.as_mut_ptr(),
+            tanh: tile.tanh.as_mut_ptr(),
+            panel: TILE * KEPT,
+        }
+    }
+
+    fn fed(&self, tile: &MemoryTile, k: usize, x: *const f32) -> (*const f32, usize) {
+        let below = if k == 0 { x } else { tile.layers[k - 1].after[0].as_ptr() };
+        (below, padded(self.layers[k].inputs))
+    }
+
+    /// Takes a tile one step on, fed with rows of numbers at `x`.
+    ///
+    /// # Safety
+    /// There are `rows` rows, at most a tile, of as many numbers as the first layer is fed, in whole blocks.
+    #[inline(always)]
+    pub unsafe fn forward<S: Simd>(&self, simd: S, params: &[f32], x: *const f32, tile: &mut MemoryTile, rows: usize) {
+        for k in 0..self.layers.len() {
+            let x = self.fed(tile, k, x);
+            let step = self.step(params, tile, k, x, rows);
+            match self.spec.cell {
+                Cell::Lstm => simd.call(lstm::Forward(&step)),
+                Cell::Gru => simd.call(gru::Forward(&step)),
+            }
+        }
+    }
+
+    /// Takes the gradient one step back: adds the weights' to `gradient`, and replaces `x` by its own, as `finish` has
+    /// it. `returning` holds the gradient of the memory after the step, then that before it; the gradient of what the
+    /// memory put out stands where that was.
+    ///
+    /// # Safety
+    /// As for `forward`, which has gone the same step with a tile that keeps.
+    #[inline(always)]
+    #[allow(clippy::too_many_arguments)] // all that a step back involves
+    pub unsafe fn backward<S: Simd, F: Finish>(
+        &self,
+        simd: S,
+        params: &[f32],
+        mirror: &[f32],
+        x: *mut f32,
+        tile: &mut MemoryTile,
+        returning: &mut Returning,
+        decides: &[bool],
+        finish: F,
+        gradient: &mut [f32],
+    ) {
+        let rows = decides.len();
+        let width = padded(self.spec.size);
+        for k in (0..self.layers.len()).rev() {
+            let layer = &self.layers[k];
+            let fed = self.fed(tile, k, x);
+            let top = k + 1 == self.layers.len();
+            let out = if top { tile.layers[k].after[0].as_ptr() } else { returning.out.as_ptr() };
+            let step = self.step(params, tile, k, fed, rows);
+            let [dh, dc] = &mut returning.layers[k];
+            let back = Back { step: &step, decides, out, dh: dh.as_mut_ptr(), dc: dc.as_mut_ptr() };
+            // SAFETY: `gradient` is laid out like `params`; all buffers have `rows` rows.
+            unsafe {
+                match self.spec.cell {
+                    Cell::Lstm => simd.call(lstm::Backward(&back)),
+                    Cell::Gru => simd.call(gru::Backward(&back)),
+                }
+                self.add_weights(simd, layer, &step, gradient);
+                let (seen, recalled) = self.spans();
+                let product = |spans, mirror_at: usize, inputs: usize, c, adds| FromPanels {
+                    rows,
+                    cols: padded(inputs),
+                    panels: width / BLOCK,
+                    a: step.gates.cast_const(),
+                    a_panel: step.panel,
+                    a_row: KEPT,
+                    spans,
+                    b: mirror[mirror_at..].as_ptr(),
+                    c: Into { at: c, row: padded(inputs) },
+                    adds,
+                    finish: Plain,
+                };
+                simd.call(product(recalled, layer.mirror.1, self.spec.size, back.dh, true));
+                if k > 0 {
+                    simd.call(product(seen, layer.mirror.0, layer.inputs, returning.out.as_mut_ptr(), false));
+                } else {
+                    let plain = product(seen, layer.mirror.0, layer.inputs, x, false);
+                    simd.call(plain.with(finish));
+                }
+            }
+        }
+    }
+
+    /// Which columns of the gates' gradients belong to what a layer was fed, and which to what it remembered.
+    fn spans(&self) -> (&'static [Span], &'static [Span]) {
+        match self.spec.cell {
+            Cell::Lstm => (&[Span { first: 0, len: KEPT }], &[Span { first: 0, len: KEPT }]),
+            Cell::Gru => (
+                &[Span { first: 0, len: 3 * BLOCK }],
+                &[Span { first: 0, len: 2 * BLOCK }, Span { first: 3 * BLOCK, len: BLOCK }],
+            ),
+        }
+    }
+
+    /// Adds the gradient of a layer's weights and biases.
+    #[inline(always)]
+    unsafe fn add_weights<S: Simd>(&self, simd: S, layer: &Layer, step: &Step, gradient: &mut [f32]) {
+        let width = self.spec.cell.gates() * BLOCK;
+        for panel in 0..step.width / BLOCK {
+            // SAFETY: the caller's promise.
+            unsafe {
+                let slopes = step.gates.add(panel * step.panel).cast_const();
+                let sources = [
+                    (step.x, step.x_row, layer.inputs, layer.input, [0, BLOCK, 2 * BLOCK]),
+                    (step.h, step.width, step.size, layer.hidden, [0, BLOCK, 3 * BLOCK]),
+                ];
+                for (a, a_row, cols, at, vectors) in sources {
+                    let c = gradient[at + panel * cols * width..].as_mut_ptr();
+                    let (rows, b, b_row) = (step.rows, slopes, KEPT);
+                    match self.spec.cell {
+                        Cell::Lstm => {
+                            let vectors = [0, BLOCK, 2 * BLOCK, 3 * BLOCK];
+                            simd.call(IntoPanel { rows, cols, a, a_row, b, b_row, vectors, c });
+                        }
+                        Cell::Gru => simd.call(IntoPanel { rows, cols, a, a_row, b, b_row, vectors, c }),
+                    }
+                }
+                add_rows(simd, slopes, width, step.rows, gradient[layer.bias + panel * width..].as_mut_ptr());
+                if let Some(at) = layer.hidden_bias {
+                    let to = gradient[at + panel * BLOCK..].as_mut_ptr();
+                    add_rows(simd, slopes.add(3 * BLOCK), BLOCK, step.rows, to);
+                }
+            }
+        }
+    }
+}
+
+/// Adds rows of kept gates to a row, one after the other.
+#[inline(always)]
+unsafe fn add_rows<S: Simd>(simd: S, from: *const f32, width: usize, rows: usize, to: *mut f32) {
+    for col in (0..width).step_by(S::LANES) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let mut sum = simd.load(to.add(col));
+            for row in 0..rows {
+                sum = sum + simd.load(from.add(row * KEPT + col));
+            }
+            sum.store(to.add(col));
+        }
+    }
+}
+
+impl MemoryTile {
+    /// What the memory puts out, rows in whole blocks; before going back, the gradient of it.
+    pub fn out(&mut self) -> &mut Buffer {
+        &mut self.layers.last_mut().expect("a memory has a layer").after[0]
+    }
+
+    /// Sets the memory of a row before the step from numbers as they are kept: `h` and `c` of each layer.
+    pub fn recall(&mut self, spec: &MemorySpec, row: usize, numbers: &[f32]) {
+        let parts = numbers.chunks_exact(spec.size);
+        let buffers = self.layers.iter_mut().flat_map(|layer| layer.before.iter_mut()).filter(|b| !b.is_empty());
+        for (buffer, part) in buffers.zip(parts) {
+            buffer[row * padded(spec.size)..][..spec.size].copy_from_slice(part);
+        }
+    }
+
+    /// Writes the memory of a row after the step.
+    pub fn keep(&self, spec: &MemorySpec, row: usize, numbers: &mut [f32]) {
+        let parts = numbers.chunks_exact_mut(spec.size);
+        let buffers = self.layers.iter().flat_map(|layer| layer.after.iter()).filter(|b| !b.is_empty());
+        for (buffer, part) in buffers.zip(parts) {
+            part.copy_from_slice(&buffer[row * padded(spec.size)..][..spec.size]);
+        }
+    }
+
+    /// Sets the memory before the step from what `earlier`, the step before, left of each row: nothing if its episode
+    /// ended, and the memory before that step if it did not decide.
+    pub fn follow(&mut self, earlier: &Self, decided: &[bool], ended: &[bool]) {
+        for (layer, last) in self.layers.iter_mut().zip(&earlier.layers) {
+            for (i, to) in layer.before.iter_mut().enumerate().filter(|(_, buffer)| !buffer.is_empty()) {
+                let width = to.len() / TILE;
+                for (row, (decided, ended)) in decided.iter().zip(ended).enumerate() {
+                    let from = if *decided { &last.after[i] } else { &last.before[i] };
+                    let place = row * width..(row + 1) * width;
+                    if *ended {
+                        to[place].fill(0.0);
+                    } else {
+                        to[place.clone()].copy_from_slice(&from[place]);
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Returning {
+    /// Nothing comes back from beyond the last step.
+    pub fn clear(&mut self) {
+        self.layers.iter_mut().flatten().for_each(|buffer| buffer.fill(0.0));
+    }
+
+    /// Nothing comes back from beyond the end of an episode.
+    pub fn cut(&mut self, ended: &[bool]) {
+        for buffer in self.layers.iter_mut().flatten() {
+            let width = buffer.len() / TILE;
+            for (row, _) in ended.iter().enumerate().filter(|(_, ended)| **ended) {
+                buffer[row * width..(row + 1) * width].fill(0.0);
+            }
+        }
     }
 }
 
@@ -56,11 +414,6 @@ pub fn first_biases(array: &Array, params: &mut [f32]) {
     // f of i, f, g, o; z of r, z, n.
     (0..units).for_each(|unit| params[array.place(units + unit, 0)] = KEEP_BIAS);
 }
-
-/// The largest memory that is built.
-pub const MOST_UNITS: usize = 4096;
-/// The most layers of a memory.
-pub const MOST_LAYERS: usize = 16;
 
 /// Says what cannot be built.
 pub fn check(spec: &MemorySpec) -> Result<(), String> {

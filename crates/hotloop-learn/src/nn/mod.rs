@@ -2,9 +2,13 @@
 
 pub mod activation;
 pub mod buffer;
+pub mod chain;
+pub mod gru;
 pub mod init;
+pub mod lstm;
 pub mod matmul;
 pub mod memory;
 pub mod net;
 pub mod policy;
 pub mod spec;
+pub mod squash;

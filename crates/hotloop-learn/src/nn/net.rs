@@ -7,8 +7,8 @@ use hotloop_core::simd::{BLOCK, Floats, Simd};
 
 use super::activation::{Activate, Activation, Curve, Descend, Gelu, Relu, Silu, Tanh};
 use super::buffer::Buffer;
-use super::matmul::{Into, Left, Plain, Right, Size, Start, multiply};
-use super::memory::Memory;
+use super::matmul::{Finish, Into, Left, Plain, Right, Size, Start, multiply};
+use super::memory::{Memory, MemoryTile, Returning};
 use super::spec::{Arrays, Input, PolicySpec, Role, padded};
 
 /// Rows that go through a network together.
@@ -58,6 +58,8 @@ pub struct Workspace {
     pub states: [u32; TILE],
     activations: Vec<Buffer>,
     sums: Vec<Buffer>,
+    /// What it remembers, if it does.
+    pub memory: Option<MemoryTile>,
     turned: Buffer,
     /// What the network puts out, `TILE` per output; before going back, the gradient of it.
     pub outputs: Buffer,
@@ -102,11 +104,11 @@ impl Net {
 
     /// How many numbers the transposed weights take.
     pub fn mirror_len(&self) -> usize {
-        self.mirror_len
+        self.mirror_len + self.memory.as_ref().map_or(0, Memory::mirror_len)
     }
 
-    /// Room for a tile on its way.
-    pub fn workspace(&self) -> Workspace {
+    /// Room for a tile on its way; `returns` if it will go back.
+    pub fn workspace(&self, returns: bool) -> Workspace {
         let first = match self.first {
             First::Given => self.layers[0].inputs,
             First::OneHot { outputs, .. } => outputs,
@@ -123,6 +125,7 @@ impl Net {
             states: [0; TILE],
             sums: widths.iter().map(|n| if store_sums { wide(*n) } else { Buffer::new(0) }).collect(),
             activations: widths.iter().map(|n| wide(*n)).collect(),
+            memory: self.memory.as_ref().map(|memory| memory.tile(returns)),
             turned: Buffer::new(padded(self.head.inputs) * TILE),
             outputs: Buffer::new(self.outputs * TILE),
         }
@@ -140,6 +143,9 @@ impl Net {
                     }
                 }
             }
+        }
+        if let Some(memory) = &self.memory {
+            memory.mirror(params, &mut mirror[self.mirror_len..]);
         }
     }
 
@@ -173,6 +179,58 @@ impl Net {
         }
     }
 
+    /// Takes the gradient of `rows` rows with memory one step back; `work.outputs` holds that of the outputs.
+    #[inline(always)]
+    #[allow(clippy::too_many_arguments)] // as for `backward`, and what memory adds
+    pub fn step_back<S: Simd>(
+        &self,
+        simd: S,
+        params: &[f32],
+        mirror: &[f32],
+        work: &mut Workspace,
+        decides: &[bool],
+        returning: &mut Returning,
+        gradient: &mut [f32],
+    ) {
+        match self.activation {
+            Activation::Tanh => {
+                self.step_back_with::<S, Tanh>(simd, params, mirror, work, decides, returning, gradient);
+            }
+            Activation::Relu => {
+                self.step_back_with::<S, Relu>(simd, params, mirror, work, decides, returning, gradient);
+            }
+            Activation::Silu => {
+                self.step_back_with::<S, Silu>(simd, params, mirror, work, decides, returning, gradient);
+            }
+            Activation::Gelu => {
+                self.step_back_with::<S, Gelu>(simd, params, mirror, work, decides, returning, gradient);
+            }
+        }
+    }
+
+    #[inline(always)]
+    #[allow(clippy::too_many_arguments)] // as above
+    fn step_back_with<S: Simd, C: Curve>(
+        &self,
+        simd: S,
+        params: &[f32],
+        mirror: &[f32],
+        work: &mut Workspace,
+        decides: &[bool],
+        returning: &mut Returning,
+        gradient: &mut [f32],
+    ) {
+        let (Some(memory), Some(tile)) = (&self.memory, &mut work.memory) else { return };
+        let last = work.activations.len() - 1;
+        let to = work.activations[last].as_mut_ptr();
+        let input = if C::NEEDS_INPUT { distance(to, work.sums[last].as_mut_ptr()) } else { 0 };
+        let finish = Descend { curve: C::default(), input };
+        let turned = &mirror[self.mirror_len..];
+        // SAFETY: the last layer's rows are what the memory was fed.
+        unsafe { memory.backward(simd, params, turned, to, tile, returning, decides, finish, gradient) };
+        self.dense_back::<S, C>(simd, mirror, work, decides.len(), gradient);
+    }
+
     #[inline(always)]
     fn forward_with<S: Simd, C: Curve>(&self, simd: S, params: &[f32], work: &mut Workspace, rows: usize) {
         self.look_up::<S, C>(simd, params, work, rows);
@@ -199,7 +257,12 @@ impl Net {
                 );
             }
         }
-        let last = work.activations.last().expect("a policy has a dense layer");
+        let mut last = work.activations.last().expect("a policy has a dense layer");
+        if let (Some(memory), Some(tile)) = (&self.memory, &mut work.memory) {
+            // SAFETY: the last layer's rows have the width that the memory was built for.
+            unsafe { memory.forward(simd, params, last.as_ptr(), tile, rows) };
+            last = tile.out();
+        }
         turn(simd, last, padded(self.head.inputs), rows, &mut work.turned);
         // SAFETY: as above; `turned` and `outputs` have TILE numbers per row.
         unsafe {
@@ -255,37 +318,74 @@ impl Net {
         gradient: &mut [f32],
     ) {
         let last = work.activations.len() - 1;
+        let to = work.activations[last].as_mut_ptr();
+        let input = if C::NEEDS_INPUT { distance(to, work.sums[last].as_mut_ptr()) } else { 0 };
+        self.outputs_back(simd, params, &work.outputs, to, Descend { curve: C::default(), input }, rows, gradient);
+        self.dense_back::<S, C>(simd, mirror, work, rows, gradient);
+    }
+
+    /// From the gradient of the outputs to that of what they were made from, which it replaces, as `finish` has it.
+    #[inline(always)]
+    #[allow(clippy::too_many_arguments)] // as for `backward`
+    fn outputs_back<S: Simd, F: Finish>(
+        &self,
+        simd: S,
+        params: &[f32],
+        outputs: &[f32],
+        from: *mut f32,
+        finish: F,
+        rows: usize,
+        gradient: &mut [f32],
+    ) {
         let stride = padded(self.head.inputs);
-        let embedded = matches!(self.first, First::Embedding { .. });
-        let direct = last == 0 && embedded;
         // SAFETY: as in `forward_with`; `gradient` is laid out like `params`.
         unsafe {
-            let slopes = Left { at: work.outputs.as_ptr(), row: TILE, col: 1 };
+            let slopes = Left { at: outputs.as_ptr(), row: TILE, col: 1 };
             multiply(
                 simd,
                 Size { rows: self.outputs, cols: stride, inner: rows },
                 slopes,
-                Right { at: work.activations[last].as_ptr(), row: stride },
+                Right { at: from, row: stride },
                 Into { at: gradient.as_mut_ptr().add(self.head.weights), row: stride },
                 Start::Sum,
                 Plain,
             );
             for output in 0..self.outputs {
-                let column = &work.outputs[output * TILE..][..rows];
+                let column = &outputs[output * TILE..][..rows];
                 gradient[self.head.bias + output] += sum_in_lanes(column);
             }
             let size = Size { rows, cols: stride, inner: self.outputs };
-            let a = Left { at: work.outputs.as_ptr(), row: 1, col: TILE };
+            let a = Left { at: outputs.as_ptr(), row: 1, col: TILE };
             let b = Right { at: params.as_ptr().add(self.head.weights), row: stride };
-            let to = work.activations[last].as_mut_ptr();
-            let into = Into { at: to, row: stride };
-            if direct {
-                multiply(simd, size, a, b, into, Start::Zero, Plain);
-            } else {
-                let input = if C::NEEDS_INPUT { distance(to, work.sums[last].as_mut_ptr()) } else { 0 };
-                multiply(simd, size, a, b, into, Start::Zero, Descend { curve: C::default(), input });
-            }
+            multiply(simd, size, a, b, Into { at: from, row: stride }, Start::Zero, finish);
         }
+    }
+
+    /// The same for what a memory put out; going back through the memory comes later.
+    #[inline(always)]
+    pub fn outputs_back_to_memory<S: Simd>(
+        &self,
+        simd: S,
+        params: &[f32],
+        work: &mut Workspace,
+        rows: usize,
+        gradient: &mut [f32],
+    ) {
+        let Some(tile) = &mut work.memory else { return };
+        self.outputs_back(simd, params, &work.outputs, tile.out().as_mut_ptr(), Plain, rows, gradient);
+    }
+
+    /// Back through the dense layers; the last one's rows hold the gradient of its sums.
+    #[inline(always)]
+    fn dense_back<S: Simd, C: Curve>(
+        &self,
+        simd: S,
+        mirror: &[f32],
+        work: &mut Workspace,
+        rows: usize,
+        gradient: &mut [f32],
+    ) {
+        let embedded = matches!(self.first, First::Embedding { .. });
         let looked_up = usize::from(!matches!(self.first, First::Given));
         for (i, layer) in self.layers.iter().enumerate().rev() {
             let (before, after) = work.activations.split_at_mut(i + looked_up);

@@ -6,6 +6,7 @@ use hotloop_core::simd::Simd;
 use super::buffer::Buffer;
 use super::init::{orthogonal, orthogonal_gates};
 use super::memory;
+use super::memory::Returning;
 use super::net::{Net, Workspace};
 use super::spec::{Array, Arrays, Head, Input, PolicySpec, Role};
 
@@ -38,6 +39,31 @@ impl PolicyWork {
     /// The states fed to the networks.
     pub fn states(&mut self) -> &mut [u32] {
         &mut self.nets[0].states
+    }
+
+    /// Sets the memory of a row before the step; without memory, nothing.
+    pub fn recall(&mut self, spec: &PolicySpec, row: usize, numbers: &[f32]) {
+        let Some(kind) = &spec.memory else { return };
+        for (net, part) in self.nets.iter_mut().zip(numbers.chunks_exact(kind.len())) {
+            net.memory.iter_mut().for_each(|tile| tile.recall(kind, row, part));
+        }
+    }
+
+    /// Writes the memory of a row after the step.
+    pub fn keep(&self, spec: &PolicySpec, row: usize, numbers: &mut [f32]) {
+        let Some(kind) = &spec.memory else { return };
+        for (net, part) in self.nets.iter().zip(numbers.chunks_exact_mut(kind.len())) {
+            net.memory.iter().for_each(|tile| tile.keep(kind, row, part));
+        }
+    }
+
+    /// Sets the memory before the step from what the step before left of each row.
+    pub fn follow(&mut self, earlier: &Self, decided: &[bool], ended: &[bool]) {
+        for (net, last) in self.nets.iter_mut().zip(&earlier.nets) {
+            if let (Some(tile), Some(last)) = (&mut net.memory, &last.memory) {
+                tile.follow(last, decided, ended);
+            }
+        }
     }
 
     fn share_input(&mut self) {
@@ -120,9 +146,19 @@ impl Policy {
         }
     }
 
-    /// Room for a tile.
-    pub fn workspace(&self) -> PolicyWork {
-        PolicyWork { nets: self.nets.iter().map(Net::workspace).collect() }
+    /// Room for a tile; `returns` if it will go back.
+    pub fn workspace(&self, returns: bool) -> PolicyWork {
+        PolicyWork { nets: self.nets.iter().map(|net| net.workspace(returns)).collect() }
+    }
+
+    /// Room for the gradient of a tile's memory.
+    pub fn returning(&self) -> Vec<Returning> {
+        self.nets.iter().filter_map(|net| Some(net.memory.as_ref()?.returning())).collect()
+    }
+
+    /// How many numbers one row's memory has: for each network and layer `h`, then the LSTM's `c`.
+    pub fn memory_len(&self) -> usize {
+        self.nets.len() * self.spec.memory.map_or(0, |memory| memory.len())
     }
 
     /// The logarithms of the standard deviations; empty for discrete actions.
@@ -136,7 +172,6 @@ impl Policy {
     /// Feeds the rows that were put into `work` forward.
     #[inline(always)]
     pub fn forward<S: Simd>(&self, simd: S, work: &mut PolicyWork, rows: usize) {
-        assert!(self.spec.memory.is_none(), "memory is laid out, but not fed forward yet");
         work.share_input();
         for (net, work) in self.nets.iter().zip(&mut work.nets) {
             net.forward(simd, &self.params, work, rows);
@@ -148,6 +183,31 @@ impl Policy {
     pub fn backward<S: Simd>(&self, simd: S, work: &mut PolicyWork, rows: usize, gradient: &mut [f32]) {
         for ((net, mirror), work) in self.nets.iter().zip(&self.mirrors).zip(&mut work.nets) {
             net.backward(simd, &self.params, mirror, work, rows, gradient);
+        }
+    }
+
+    /// The way back of a policy with memory begins here: adds the gradient of the last weights of these rows to
+    /// `gradient`; the outputs hold theirs.
+    #[inline(always)]
+    pub fn outputs_back<S: Simd>(&self, simd: S, work: &mut PolicyWork, rows: usize, gradient: &mut [f32]) {
+        for (net, work) in self.nets.iter().zip(&mut work.nets) {
+            net.outputs_back_to_memory(simd, &self.params, work, rows, gradient);
+        }
+    }
+
+    /// Takes the gradient of rows one step back, once `outputs_back` was called for that step.
+    #[inline(always)]
+    pub fn step_back<S: Simd>(
+        &self,
+        simd: S,
+        work: &mut PolicyWork,
+        decides: &[bool],
+        returning: &mut [Returning],
+        gradient: &mut [f32],
+    ) {
+        let nets = self.nets.iter().zip(&self.mirrors).zip(&mut work.nets).zip(returning);
+        for (((net, mirror), work), returning) in nets {
+            net.step_back(simd, &self.params, mirror, work, decides, returning, gradient);
         }
     }
 

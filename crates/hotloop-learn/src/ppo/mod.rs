@@ -4,6 +4,7 @@ pub mod adam;
 pub mod advantage;
 pub mod config;
 pub mod loss;
+pub mod recurrent;
 pub mod rollout;
 pub mod shuffle;
 pub mod update;

@@ -48,6 +48,12 @@ pub struct Rollout {
     pub target: Vec<f32>,
     /// `[horizon, rows]` weights in the loss.
     pub weight: Vec<f32>,
+    /// Steps of a sequence, which gradients go back through; divides the horizon.
+    pub sequence_length: usize,
+    /// Numbers of one row's memory; 0 without memory.
+    pub memory_len: usize,
+    /// `[sequences of a row, rows, memory_len]` what was remembered where each sequence begins.
+    pub memory: Vec<f32>,
 }
 
 impl Rollout {
@@ -81,7 +87,18 @@ impl Rollout {
             advantage: vec![0.0; steps],
             target: vec![0.0; steps],
             weight: vec![1.0; steps],
+            sequence_length: horizon,
+            memory_len: 0,
+            memory: Vec::new(),
         }
+    }
+
+    /// With room for the memory that sequences begin with.
+    pub fn with_memory(mut self, memory_len: usize, sequence_length: usize) -> Self {
+        self.memory_len = memory_len;
+        self.sequence_length = sequence_length;
+        self.memory = vec![0.0; self.horizon / sequence_length * self.rows * memory_len];
+        self
     }
 }
 
@@ -105,7 +122,8 @@ unsafe impl<T: Send> Send for View<'_, T> {}
 unsafe impl<T: Send> Sync for View<'_, T> {}
 
 impl<'a, T> View<'a, T> {
-    fn new(data: &'a mut [T], rows: usize, width: usize) -> Self {
+    /// Of an array with `width` entries a row.
+    pub fn new(data: &'a mut [T], rows: usize, width: usize) -> Self {
         Self { base: data.as_mut_ptr(), rows, width, len: data.len(), lifetime: std::marker::PhantomData }
     }
 
@@ -144,6 +162,7 @@ pub struct Views<'a> {
     pub advantage: View<'a, f32>,
     pub target: View<'a, f32>,
     pub weight: View<'a, f32>,
+    pub memory: View<'a, f32>,
 }
 
 impl Rollout {
@@ -167,6 +186,7 @@ impl Rollout {
             advantage: View::new(&mut self.advantage, rows, 1),
             target: View::new(&mut self.target, rows, 1),
             weight: View::new(&mut self.weight, rows, 1),
+            memory: View::new(&mut self.memory, rows, self.memory_len),
         }
     }
 }

@@ -9,6 +9,7 @@ use hotloop_core::team::Team;
 use super::adam::{Adam, AdamStep, add_chunks};
 use super::config::Settings;
 use super::loss::{Batch, Means, Terms, Trace, loss};
+use super::recurrent::{SEQUENCES, SequenceGradient, SequenceWork, find_sequences, places};
 use super::rollout::Rollout;
 use super::shuffle::Shuffle;
 use crate::features::Features;
@@ -31,16 +32,35 @@ pub struct Learner {
     chunks: Vec<Mutex<Chunk>>,
     order: Vec<u32>,
     eligible: Vec<u32>,
+    /// With memory, what is shuffled: sequences with eligible rows.
+    sequences: Vec<u32>,
+    recurrent: Vec<Mutex<SequenceWork>>,
     /// Whether every row has weight 1.
     uniform: bool,
 }
 
 /// A chunk's own gradient, and room for its tiles.
-struct Chunk {
-    gradient: Buffer,
+pub(super) struct Chunk {
+    pub(super) gradient: Buffer,
     work: PolicyWork,
-    batch: Batch,
-    trace: Trace,
+    pub(super) batch: Batch,
+    pub(super) trace: Trace,
+}
+
+impl Chunk {
+    pub(super) fn clear(&mut self) {
+        self.gradient.fill(0.0);
+        self.trace.clear();
+    }
+
+    /// What comes after the last tile.
+    pub(super) fn finish(&mut self, policy: &Policy) {
+        if let Some(at) = policy.log_std {
+            for (i, lanes) in self.trace.log_std_lanes.iter().enumerate() {
+                self.gradient[at + i] = tree(*lanes);
+            }
+        }
+    }
 }
 
 /// What an update did.
@@ -65,7 +85,7 @@ impl Learner {
         let count = CHUNKS.min((CHUNK_NUMBERS / len).max(1));
         let chunk = || Chunk {
             gradient: Buffer::new(len),
-            work: policy.workspace(),
+            work: policy.workspace(true),
             batch: Batch::new(&policy.spec.head, masked),
             trace: Trace::new(policy),
         };
@@ -75,6 +95,8 @@ impl Learner {
             chunks: (0..count).map(|_| Mutex::new(chunk())).collect(),
             order: Vec::new(),
             eligible: Vec::new(),
+            sequences: Vec::new(),
+            recurrent: Vec::new(),
             uniform: false,
         }
     }
@@ -96,9 +118,13 @@ impl Learner {
         let mut report = Report::default();
         for epoch in 0..settings.epochs {
             let mut means = Means::default();
-            self.shuffle(stream.fold(epoch as u32), isa, team);
-            for start in (0..self.order.len()).step_by(settings.minibatch_size) {
-                let rows = start..(start + settings.minibatch_size).min(self.order.len());
+            self.shuffle(rollout, stream.fold(epoch as u32), isa, team);
+            let size = match policy.spec.memory {
+                Some(_) => (settings.minibatch_size / rollout.sequence_length).max(1),
+                None => settings.minibatch_size,
+            };
+            for start in (0..self.order.len()).step_by(size) {
+                let rows = start..(start + size).min(self.order.len());
                 let per_weight = self.per_weight(rollout, rows.clone());
                 let terms = Terms { settings, advantage_mean, advantage_scale, per_weight };
                 self.gradient_of(policy, rollout, features, &terms, rows, isa, team, &mut means);
@@ -143,7 +169,7 @@ impl Learner {
     ) -> (&[f32], Means) {
         self.find_eligible(rollout);
         let (advantage_mean, advantage_scale) = self.advantage_scale(rollout, settings, team);
-        self.order.clone_from(&self.eligible);
+        self.order = self.items(rollout).clone();
         let per_weight = self.per_weight(rollout, 0..self.order.len());
         let terms = Terms { settings, advantage_mean, advantage_scale, per_weight };
         let mut means = Means::default();
@@ -161,7 +187,19 @@ impl Learner {
             self.eligible.extend(rows.map(|(i, _)| i as u32));
         }
         self.uniform = uniform;
-        self.order.resize(self.eligible.len(), 0);
+        if rollout.memory_len > 0 {
+            find_sequences(rollout, &mut self.sequences);
+        }
+        self.order.resize(self.items(rollout).len(), 0);
+    }
+
+    /// What minibatches are made of: rows, or with memory sequences.
+    fn items(&self, rollout: &Rollout) -> &Vec<u32> {
+        if rollout.memory_len > 0 { &self.sequences } else { &self.eligible }
+    }
+
+    fn recurrent_length(&self) -> usize {
+        self.recurrent.first().map_or(0, |work| work.lock().expect("no thread panics here").length())
     }
 
     /// How many rows of the last rollout had a weight.
@@ -171,7 +209,10 @@ impl Learner {
 
     /// One over the weights' sum of these places of the order.
     fn per_weight(&self, rollout: &Rollout, rows: std::ops::Range<usize>) -> f32 {
-        let weight = if self.uniform {
+        let weight = if rollout.memory_len > 0 {
+            let steps = self.order[rows].iter().flat_map(|sequence| places(rollout, *sequence));
+            steps.map(|place| f64::from(rollout.weight[place])).sum()
+        } else if self.uniform {
             rows.len() as f64
         } else {
             self.order[rows].iter().map(|i| f64::from(rollout.weight[*i as usize])).sum()
@@ -179,17 +220,17 @@ impl Learner {
         (1.0 / weight.max(1e-30)) as f32
     }
 
-    fn shuffle(&mut self, stream: Stream, isa: Isa, team: &mut Team) {
+    fn shuffle(&mut self, rollout: &Rollout, stream: Stream, isa: Isa, team: &mut Team) {
         let shuffle = Shuffle::new(stream, self.order.len());
-        let all = self.eligible.len();
-        let (order, eligible) =
-            (Mutex::new(self.order.chunks_mut(all.div_ceil(CHUNKS).max(1)).enumerate()), &self.eligible);
+        let all = self.order.len();
+        let items = if rollout.memory_len > 0 { &self.sequences } else { &self.eligible };
+        let order = Mutex::new(self.order.chunks_mut(all.div_ceil(CHUNKS).max(1)).enumerate());
         let part = all.div_ceil(CHUNKS).max(1);
         team.run(all.div_ceil(part), &|_| {
             let next = order.lock().expect("no thread panics here").next();
             let Some((index, chunk)) = next else { return };
             shuffle.fill(isa, index * part, chunk);
-            chunk.iter_mut().for_each(|x| *x = eligible[*x as usize]);
+            chunk.iter_mut().for_each(|x| *x = items[*x as usize]);
         });
     }
 
@@ -230,16 +271,29 @@ impl Learner {
         means: &mut Means,
     ) {
         let order = &self.order[rows];
-        let tiles = order.len().div_ceil(TILE);
+        let recurrent = rollout.memory_len > 0;
+        let (tile, steps) = if recurrent { (SEQUENCES, rollout.sequence_length) } else { (TILE, 1) };
+        if recurrent && (self.recurrent.len(), steps) != (team.threads(), self.recurrent_length()) {
+            self.recurrent = (0..team.threads()).map(|_| Mutex::new(SequenceWork::new(policy, steps))).collect();
+        }
+        let works = &self.recurrent;
+        let tiles = order.len().div_ceil(tile);
         let count = self.chunks.len().min(tiles);
         let chunks = &self.chunks;
         let run = |index: usize| {
-            let first = index * tiles / count * TILE;
-            let last = ((index + 1) * tiles / count * TILE).min(order.len());
+            let first = index * tiles / count * tile;
+            let last = ((index + 1) * tiles / count * tile).min(order.len());
             let chunk = &mut *chunks[index].lock().expect("no thread panics here");
-            isa.run(ChunkGradient { policy, rollout, features, terms, order: &order[first..last], chunk });
+            let order = &order[first..last];
+            if recurrent {
+                // There are as many as threads, so one is free.
+                let mut work = works.iter().find_map(|work| work.try_lock().ok()).expect("room for a thread");
+                isa.run(SequenceGradient { policy, rollout, features, terms, order, chunk, work: &mut work });
+            } else {
+                isa.run(ChunkGradient { policy, rollout, features, terms, order, chunk });
+            }
         };
-        if order.len() * policy.products() * 3 < WORTH_SHARING {
+        if order.len() * steps * policy.products() * 3 < WORTH_SHARING {
             (0..count).for_each(run);
         } else {
             team.run(count, &run);
@@ -275,8 +329,7 @@ impl Kernel for ChunkGradient<'_> {
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
         let Self { policy, rollout, features, terms, order, chunk } = self;
-        chunk.gradient.fill(0.0);
-        chunk.trace.clear();
+        chunk.clear();
         let actions = policy.spec.head.outputs();
         let mut later = order.chunks(TILE).skip(1);
         for rows in order.chunks(TILE) {
@@ -288,11 +341,7 @@ impl Kernel for ChunkGradient<'_> {
             loss(simd, policy, &chunk.batch, terms, outputs, &mut chunk.trace);
             policy.backward(simd, &mut chunk.work, rows.len(), &mut chunk.gradient);
         }
-        if let Some(at) = policy.log_std {
-            for (i, lanes) in chunk.trace.log_std_lanes.iter().enumerate() {
-                chunk.gradient[at + i] = tree(*lanes);
-            }
-        }
+        chunk.finish(policy);
     }
 }
 
@@ -316,7 +365,7 @@ fn fetch(rollout: &Rollout, rows: &[u32]) {
 }
 
 /// Collects the rows of a tile into columns.
-fn gather(rollout: &Rollout, rows: &[u32], batch: &mut Batch) {
+pub(super) fn gather(rollout: &Rollout, rows: &[u32], batch: &mut Batch) {
     fn column<T: Copy>(to: &mut [T; TILE], rows: &[u32], value: impl Fn(usize) -> T) {
         for (x, row) in to.iter_mut().zip(rows) {
             *x = value(*row as usize);

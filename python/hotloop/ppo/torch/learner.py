@@ -6,7 +6,7 @@ Drawing actions, stepping native envs, advantages, statistics and the order of m
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -343,11 +343,22 @@ class TorchLearner:
         return torch.from_numpy(memory).to(self._device)
 
     @torch.no_grad()
-    def value_of(self, obs: ArrayLike) -> NDArray[np.float32]:
-        """The values of any observations."""
+    def value_of(self, obs: ArrayLike, rows: Sequence[int] | NDArray[np.intp] | None = None) -> NDArray[np.float32]:
+        """The values of any observations, with the memory of these rows of the rollout, which stays as it is."""
         seen = self._observed(obs)
-        found: NDArray[np.float32] = self._infer(seen, self._remembered(None, len(seen)))[1].cpu().numpy()
+        memory = self._remembered(None, len(seen))
+        if rows is not None and self._memory is not None:
+            memory = self._memory[torch.as_tensor(np.asarray(rows))]
+        found: NDArray[np.float32] = self._infer(seen, memory)[1].cpu().numpy()
         return found
+
+    @torch.no_grad()
+    def end_episodes(self, slot: int, rows: tuple[int, int]) -> None:
+        """Empties the memory of the rows `first..last` whose episodes ended at a slot."""
+        if self._memory is not None:
+            part = slice(*rows)
+            ended = self._rollout["terminated"][slot, part] | self._rollout["truncated"][slot, part]
+            self._memory[part] = self._kept(self._memory[part], ended)
 
     def _observed(self, obs: ArrayLike) -> Tensor:
         like = self._rollout["obs"]

@@ -1,0 +1,130 @@
+//! The gradient of policies with memory: whole sequences of steps, forward with their losses and back through time.
+
+use hotloop_core::simd::{Kernel, Simd};
+
+use super::loss::{Terms, loss};
+use super::rollout::Rollout;
+use super::update::{Chunk, gather};
+use crate::features::Features;
+use crate::nn::memory::Returning;
+use crate::nn::net::TILE;
+use crate::nn::policy::{Policy, PolicyWork};
+
+/// Sequences that go through time together.
+pub const SEQUENCES: usize = 32;
+
+/// Room for a tile of sequences on its way through all steps and back.
+pub struct SequenceWork {
+    steps: Vec<PolicyWork>,
+    returning: Vec<Returning>,
+    decides: Vec<[bool; TILE]>,
+    ended: Vec<[bool; TILE]>,
+}
+
+impl SequenceWork {
+    /// For sequences of that length.
+    pub fn new(policy: &Policy, length: usize) -> Self {
+        Self {
+            steps: (0..length).map(|_| policy.workspace(true)).collect(),
+            returning: policy.returning(),
+            decides: vec![[false; TILE]; length],
+            ended: vec![[false; TILE]; length],
+        }
+    }
+
+    /// How long its sequences are.
+    pub fn length(&self) -> usize {
+        self.steps.len()
+    }
+}
+
+/// Which sequences have a step that counts. Sequence `b * rows + r` is the `b`-th of row `r`.
+pub fn find_sequences(rollout: &Rollout, sequences: &mut Vec<u32>) {
+    let (rows, length) = (rollout.rows, rollout.sequence_length);
+    let counts = |sequence: usize| {
+        let (block, row) = (sequence / rows, sequence % rows);
+        (0..length).any(|step| rollout.weight[(block * length + step) * rows + row] > 0.0)
+    };
+    sequences.clear();
+    let all = rollout.horizon / length * rows;
+    sequences.extend((0..all).filter(|sequence| counts(*sequence)).map(|sequence| sequence as u32));
+}
+
+/// The places of a sequence's steps in the rollout.
+pub fn places(rollout: &Rollout, sequence: u32) -> impl Iterator<Item = usize> {
+    let (rows, length) = (rollout.rows, rollout.sequence_length);
+    let (block, row) = (sequence as usize / rows, sequence as usize % rows);
+    (0..length).map(move |step| (block * length + step) * rows + row)
+}
+
+/// Fills a chunk's gradient from its sequences.
+pub(super) struct SequenceGradient<'a> {
+    /// The policy.
+    pub policy: &'a Policy,
+    /// What was seen, done and earned.
+    pub rollout: &'a Rollout,
+    /// How observations become its input.
+    pub features: &'a Features,
+    /// Constants of the loss.
+    pub terms: &'a Terms<'a>,
+    /// The sequences.
+    pub order: &'a [u32],
+    /// Where the gradient goes.
+    pub chunk: &'a mut Chunk,
+    /// Room on the way.
+    pub work: &'a mut SequenceWork,
+}
+
+impl Kernel for SequenceGradient<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(mut self, simd: S) {
+        self.chunk.clear();
+        for tile in self.order.chunks(SEQUENCES) {
+            self.forward(simd, tile);
+            let SequenceWork { steps, returning, decides, ended } = &mut *self.work;
+            returning.iter_mut().for_each(Returning::clear);
+            for ((step, decides), ended) in steps.iter_mut().zip(decides).zip(ended).rev() {
+                returning.iter_mut().for_each(|returning| returning.cut(&ended[..tile.len()]));
+                self.policy.step_back(simd, step, &decides[..tile.len()], returning, &mut self.chunk.gradient);
+            }
+        }
+        self.chunk.finish(self.policy);
+    }
+}
+
+impl SequenceGradient<'_> {
+    /// Through all steps, with the loss of each and its gradient back to what the memory put out.
+    #[inline(always)]
+    fn forward<S: Simd>(&mut self, simd: S, tile: &[u32]) {
+        let Self { policy, rollout, features, terms, chunk, work, .. } = self;
+        let (count, len) = (tile.len(), rollout.memory_len);
+        for (i, sequence) in tile.iter().enumerate() {
+            work.steps[0].recall(&policy.spec, i, &rollout.memory[*sequence as usize * len..][..len]);
+        }
+        let mut rows = [0_u32; TILE];
+        for step in 0..work.length() {
+            for (row, sequence) in rows.iter_mut().zip(tile) {
+                let (block, own) = (*sequence as usize / rollout.rows, *sequence as usize % rollout.rows);
+                *row = ((block * rollout.sequence_length + step) * rollout.rows + own) as u32;
+            }
+            let rows = &rows[..count];
+            for (i, row) in rows.iter().enumerate() {
+                let row = *row as usize;
+                work.decides[step][i] = rollout.valid[row];
+                work.ended[step][i] = rollout.terminated[row] || rollout.truncated[row];
+            }
+            let (earlier, later) = work.steps.split_at_mut(step + 1);
+            let now = &mut earlier[step];
+            features.load(&rollout.obs, rollout.obs_bytes, rows, now);
+            policy.forward(simd, now, count);
+            if let Some(next) = later.first_mut() {
+                next.follow(now, &work.decides[step][..count], &work.ended[step][..count]);
+            }
+            gather(rollout, rows, &mut chunk.batch);
+            loss(simd, policy, &chunk.batch, terms, now.outputs(policy.spec.head.outputs()), &mut chunk.trace);
+            policy.outputs_back(simd, now, count, &mut chunk.gradient);
+        }
+    }
+}
