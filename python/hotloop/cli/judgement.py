@@ -47,7 +47,7 @@ def tell_judgement(agent: Agent, judged: Judgement, run: str, as_json: bool) -> 
         found = {cell.column: each for cell, each in judged.cells if cell.row == row}
         table.add_row(
             row,
-            *(f"{found[column].mean:.2f} ({found[column].low:.2f} to {found[column].high:.2f})" for column in columns),
+            *(f"{each.mean:.2f} ± {(each.high - each.low) / 2:.2f}" for each in map(found.__getitem__, columns)),
         )
     Console().print(table)
     episodes = judged.cells[0][1].episodes
