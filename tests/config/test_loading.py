@@ -36,7 +36,16 @@ def test_a_config_comes_back_from_its_yaml(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     path.write_text(config.to_yaml())
     assert stored_config(path) == config
-    assert set(yaml.safe_load(config.to_yaml())) == {"env", "runner", "policy", "ppo", "train", "torch", "track"}
+    assert set(yaml.safe_load(config.to_yaml())) == {
+        "env",
+        "runner",
+        "policy",
+        "ppo",
+        "tabular",
+        "train",
+        "torch",
+        "track",
+    }
 
 
 def test_every_field_is_documented() -> None:
@@ -65,7 +74,7 @@ def test_names_that_scripts_rely_on_are_there(name: str) -> None:
         ("ppo.epoch=3", "there is no config key 'ppo.epoch'. Did you mean 'ppo.epochs'?"),
         ("learning_rate=3", "Did you mean 'ppo.learning_rate'?"),
         ("train.num_envs=3", "Did you mean 'runner.num_envs'?"),
-        ("qqq=3", "keys start with one of env, policy, ppo, runner, torch, track, train"),
+        ("qqq=3", "keys start with one of env, policy, ppo, runner, tabular, torch, track, train"),
         ("env.forse=3", "there is no config key 'env.forse'. Did you mean 'env.force'?"),
         ("env.force=strong", "env: "),
         ("ppo.gamma=2", "ppo.gamma is 2: expected less than or equal to 1"),

@@ -58,6 +58,7 @@ def test_two_teams_that_share_a_policy_both_learn(tmp_path: Path) -> None:
     }
     run = hotloop.train("tag", seed=0, steps=1_500_000, config=config, home=tmp_path)
     learned = hotloop.load(run.path).learner
+    assert isinstance(learned, _core.Learner)
     policy = {"hidden": run.config.policy.hidden}
     chance = _core.Learner("tag", {"seats": 2}, policy, rows=1, horizon=1, seed=1234)
     by_chance = catches(chance, chance, policy)

@@ -3,6 +3,7 @@
 pub mod codec;
 pub mod cpu;
 pub mod crew;
+pub mod discrete;
 pub mod each;
 pub mod env;
 pub mod episodes;

@@ -46,6 +46,13 @@ impl Stream {
         Self { lo: lo.0, hi: hi.0 }
     }
 
+    /// The stream whose draw 0 is this one's draw `first`, and so on.
+    #[inline(always)]
+    #[must_use]
+    pub fn skip(self, first: u32) -> Self {
+        Self { lo: self.lo.wrapping_add(first.wrapping_mul(DRAW_STEP)), hi: self.hi }
+    }
+
     /// 32 random bits.
     #[inline(always)]
     pub fn bits(self, draw: u32) -> u32 {

@@ -35,12 +35,14 @@ pub fn all() -> Vec<EnvType> {
     ]
 }
 
-/// The transition table of an env that is one. Taxi's leaves out the fickle passenger, as Gymnasium's does.
+/// The transition table of an env that is one. Taxi's leaves out the fickle passenger, as Gymnasium's does; that of
+/// tictactoe has the boards at the learner's turn, and there is none for two seats.
 pub fn table_of(name: &str, options: &Options) -> Option<Arc<table::Table>> {
     Some(match name {
         "frozen-lake" => table::shared::<frozen_lake::FrozenLake>(options),
         "cliff-walking" => table::shared::<cliff_walking::CliffWalking>(options),
         "taxi" => table::shared::<taxi::Taxi>(options),
+        "tictactoe" if options.text("opponent") != "self" => table::shared::<tictactoe::TicTacToe>(options),
         _ => return None,
     })
 }

@@ -6,9 +6,11 @@ use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use hotloop_core::codec::Writer;
+use hotloop_core::discrete::{Discrete, Turn};
 use hotloop_core::env::{Actions, Env, Frame, Outcome, Rng, Spec, Status};
 use hotloop_core::fields::Fields;
 use hotloop_core::options::{Options, Value};
+use hotloop_core::rng::Stream;
 use hotloop_core::space::{Action, Observation};
 
 /// One of the things that may happen when an action is taken in a state.
@@ -47,6 +49,8 @@ pub struct Table {
     pub goal: Vec<bool>,
     /// `legal[s * actions + a]`; empty when every action is always legal.
     pub legal: Vec<bool>,
+    /// The same, a bit per action.
+    legal_bits: Vec<u64>,
     /// Running sums of `probability` within each list of outcomes.
     cumulative: Vec<f32>,
     /// The states with a positive `start`, and the running sums of it.
@@ -80,6 +84,7 @@ impl Table {
             start,
             goal,
             legal: Vec::new(),
+            legal_bits: vec![u64::MAX >> (64 - actions); states],
             cumulative: Vec::new(),
             start_states,
             start_cumulative,
@@ -98,6 +103,15 @@ impl Table {
             }
         }
         table
+    }
+
+    /// The same task with masks, `legal[s * actions + a]`.
+    #[must_use]
+    pub fn masked(mut self, legal: Vec<bool>) -> Self {
+        let bits = |row: &[bool]| row.iter().rev().fold(0, |bits, legal| bits << 1 | u64::from(*legal));
+        self.legal_bits = legal.chunks_exact(self.actions).map(bits).collect();
+        self.legal = legal;
+        self
     }
 
     /// Where the outcomes of an action in a state are in the arrays.
@@ -183,6 +197,16 @@ pub fn spec(states: usize, actions: usize, masked: bool) -> Spec {
     }
 }
 
+/// Writes what a turn brought to where the runner wants it.
+pub fn tell(turn: &Turn, outcome: &mut Outcome<'_>) -> Status {
+    for seat in 0..outcome.terminated.len() {
+        outcome.terms[seat] = turn.rewards[seat];
+        outcome.terminated[seat] = turn.over;
+        outcome.metrics[seat] = f32::from(turn.success[seat]);
+    }
+    if turn.over { Status::Over } else { Status::Running }
+}
+
 /// An env that walks through a table.
 pub struct TableEnv<T> {
     table: Arc<Table>,
@@ -209,28 +233,11 @@ impl<T: Tabular> Env for TableEnv<T> {
     }
 
     fn reset(&mut self, rng: &Rng) {
-        let (states, sums) = (&self.table.start_states, &self.table.start_cumulative);
-        let chosen = if let [_] = sums[..] { 0 } else { pick(sums, rng.draws().uniform(0)) };
-        self.state = states[chosen] as i32;
-        self.probability = 1.0;
+        self.begin(rng.draws());
     }
 
     fn step(&mut self, actions: &Actions<'_>, rng: &Rng, outcome: &mut Outcome<'_>) -> Status {
-        let table = &*self.table;
-        let list = table.outcomes(self.state(), actions.choice(0));
-        let at = match list.len() {
-            1 => list.start,
-            _ => list.start + pick(&table.cumulative[list], rng.draws().uniform(0)),
-        };
-        self.state = table.next[at] as i32;
-        self.probability = table.probability[at] as f32;
-        outcome.terms[0] = table.reward[at];
-        if !table.terminated[at] {
-            return Status::Running;
-        }
-        outcome.terminated[0] = true;
-        outcome.metrics[0] = f32::from(table.goal[self.state()]);
-        Status::Over
+        tell(&self.play(actions.choice(0), rng.draws()), outcome)
     }
 
     fn observe(&self, frame: &mut Frame<'_>) {
@@ -258,5 +265,40 @@ impl<T: Tabular> Env for TableEnv<T> {
 
     fn info(&self, _index: usize, _seat: usize, out: &mut [f32]) {
         out[0] = self.probability;
+    }
+}
+
+impl<T: Tabular> Discrete for TableEnv<T> {
+    #[inline(always)]
+    fn state(&self) -> u64 {
+        u64::from(self.state as u32)
+    }
+
+    #[inline(always)]
+    fn legal(&self) -> u64 {
+        self.table.legal_bits[TableEnv::state(self)]
+    }
+
+    #[inline(always)]
+    fn begin(&mut self, draws: Stream) {
+        let (states, sums) = (&self.table.start_states, &self.table.start_cumulative);
+        let chosen = if let [_] = sums[..] { 0 } else { pick(sums, draws.uniform(0)) };
+        self.state = states[chosen] as i32;
+        self.probability = 1.0;
+    }
+
+    #[inline(always)]
+    fn play(&mut self, action: usize, draws: Stream) -> Turn {
+        let table = &*self.table;
+        let list = table.outcomes(TableEnv::state(self), action);
+        let at = match list.len() {
+            1 => list.start,
+            _ => list.start + pick(&table.cumulative[list], draws.uniform(0)),
+        };
+        self.state = table.next[at] as i32;
+        self.probability = table.probability[at] as f32;
+        let over = table.terminated[at];
+        let success = over && table.goal[TableEnv::state(self)];
+        Turn { rewards: [table.reward[at], 0.0], success: [success, false], over }
     }
 }

@@ -3,10 +3,12 @@
 
 use std::sync::Arc;
 
+use hotloop_core::discrete::{Discrete, Turn};
 use hotloop_core::each::Each;
 use hotloop_core::env::{Actions, Env, EnvType, Frame, Outcome, Rng, Spec, Status, max_steps};
 use hotloop_core::fields::Fields;
 use hotloop_core::options::{OptionSpec, Options};
+use hotloop_core::rng::Stream;
 
 use crate::table::{self, Table, TableEnv, Tabular, Transition};
 
@@ -169,12 +171,12 @@ impl Tabular for Taxi {
         let scenes = || (0..STATES).map(Scene::decode);
         let start = scenes().map(|scene| f64::from(u8::from(scene.start()))).collect();
         let goal = scenes().map(Scene::delivered).collect();
-        let mut table =
+        let table =
             Table::new(start, goal, ACTIONS, |state, action| Scene::decode(state).outcomes(action, rainy, straight));
-        if options.bool("masked") {
-            table.legal = scenes().flat_map(|scene| (0..ACTIONS).map(move |a| scene.act(a).is_some())).collect();
+        if !options.bool("masked") {
+            return table;
         }
-        table
+        table.masked(scenes().flat_map(|scene| (0..ACTIONS).map(move |a| scene.act(a).is_some())).collect())
     }
 }
 
@@ -185,23 +187,11 @@ impl Env for Taxi {
     }
 
     fn reset(&mut self, rng: &Rng) {
-        self.ride.reset(rng);
-        self.fickle = u8::from(self.fickle_probability > 0.0 && rng.draws().uniform(1) < self.fickle_probability);
+        self.begin(rng.draws());
     }
 
     fn step(&mut self, actions: &Actions<'_>, rng: &Rng, outcome: &mut Outcome<'_>) -> Status {
-        let before = self.ride.state();
-        let status = self.ride.step(actions, rng, outcome);
-        if self.fickle != 0 {
-            let (before, now) = (Scene::decode(before), Scene::decode(self.ride.state()));
-            if before.passenger == IN_TAXI && (before.row, before.column) != (now.row, now.column) {
-                self.fickle = 0;
-                let other = rng.draws().below(1, STANDS.len() as u32 - 1) as usize;
-                let destination = other + usize::from(other >= now.destination);
-                self.ride.place(Scene { destination, ..now }.encode());
-            }
-        }
-        status
+        table::tell(&self.play(actions.choice(0), rng.draws()), outcome)
     }
 
     fn observe(&self, frame: &mut Frame<'_>) {
@@ -222,5 +212,39 @@ impl Env for Taxi {
 
     fn info(&self, index: usize, seat: usize, out: &mut [f32]) {
         self.ride.info(index, seat, out);
+    }
+}
+
+impl Discrete for Taxi {
+    #[inline(always)]
+    fn state(&self) -> u64 {
+        self.ride.state() as u64
+    }
+
+    #[inline(always)]
+    fn legal(&self) -> u64 {
+        self.ride.legal()
+    }
+
+    #[inline(always)]
+    fn begin(&mut self, draws: Stream) {
+        self.ride.begin(draws);
+        self.fickle = u8::from(self.fickle_probability > 0.0 && draws.uniform(1) < self.fickle_probability);
+    }
+
+    #[inline(always)]
+    fn play(&mut self, action: usize, draws: Stream) -> Turn {
+        let before = self.ride.state();
+        let turn = self.ride.play(action, draws);
+        if self.fickle != 0 {
+            let (before, now) = (Scene::decode(before), Scene::decode(self.ride.state()));
+            if before.passenger == IN_TAXI && (before.row, before.column) != (now.row, now.column) {
+                self.fickle = 0;
+                let other = draws.below(1, STANDS.len() as u32 - 1) as usize;
+                let destination = other + usize::from(other >= now.destination);
+                self.ride.place(Scene { destination, ..now }.encode());
+            }
+        }
+        turn
     }
 }

@@ -5,12 +5,15 @@
 
 use std::sync::{Arc, OnceLock};
 
+use hotloop_core::discrete::{Discrete, Turn};
 use hotloop_core::each::Each;
 use hotloop_core::env::{Actions, Env, EnvType, Frame, Outcome, Rng, Spec, Status, max_steps};
 use hotloop_core::fields::Fields;
 use hotloop_core::options::{OptionSpec, Options};
 use hotloop_core::rng::Stream;
 use hotloop_core::space::{Action, Observation};
+
+use crate::table::{Table, Tabular, Transition, tell};
 
 const CELLS: usize = 9;
 const IDS: usize = 19_683;
@@ -91,9 +94,10 @@ fn spec(options: &Options) -> Result<Spec, String> {
     })
 }
 
-/// Both sides' stones, a bit per cell.
+/// Both sides' stones, a bit per cell: those of the side that moved first in the low half. In one number, because the
+/// CPU waits for halves that were just written to memory apart.
 #[derive(Clone, Copy, Default, PartialEq, Debug)]
-struct Stones([u16; 2]);
+struct Stones(u32);
 
 impl Stones {
     /// The stones of a board of cells, or why it cannot come up in a game.
@@ -102,11 +106,11 @@ impl Stones {
         for (cell, mark) in board.iter().enumerate() {
             match mark {
                 0 => {}
-                1 | 2 => stones.0[usize::from(*mark) - 1] |= 1 << cell,
+                1 | 2 => stones = stones.with(usize::from(*mark) - 1, cell),
                 _ => return Err(format!("board has the mark {mark}: expected 0, 1 or 2")),
             }
         }
-        let [first, second] = stones.0.map(u16::count_ones);
+        let [first, second] = [0, 1].map(|side| stones.of_side(side).count_ones());
         if first != second && first != second + 1 {
             return Err(format!(
                 "board has {first} stones of mark 1 and {second} of mark 2: 1 moves first, then in turn"
@@ -119,17 +123,27 @@ impl Stones {
         Ok(stones)
     }
 
+    /// The stones of a board that can come up and is not over, by its id.
+    fn open(id: usize) -> Option<Self> {
+        let board = WEIGHTS.map(|weight| (id / usize::from(weight) % 3) as u8);
+        Self::of(&board).ok().filter(|stones| !stones.over())
+    }
+
     /// The side that moves next, 0 or 1.
     fn mover(self) -> usize {
-        usize::from(self.0[0].count_ones() > self.0[1].count_ones())
+        usize::from(self.of_side(0).count_ones() > self.of_side(1).count_ones())
+    }
+
+    fn of_side(self, side: usize) -> u16 {
+        (self.0 >> (16 * side)) as u16 & FULL
     }
 
     fn empty(self) -> u16 {
-        FULL & !(self.0[0] | self.0[1])
+        FULL & !(self.of_side(0) | self.of_side(1))
     }
 
     fn won(self, side: usize) -> bool {
-        HAS_LINE[usize::from(self.0[side] & FULL)]
+        HAS_LINE[usize::from(self.of_side(side))]
     }
 
     fn over(self) -> bool {
@@ -137,12 +151,12 @@ impl Stones {
     }
 
     fn with(mut self, side: usize, cell: usize) -> Self {
-        self.0[side] |= 1 << cell;
+        self.0 |= 1 << (cell + 16 * side);
         self
     }
 
     fn id(self) -> usize {
-        let digit = |cell: usize| (self.0[0] >> cell & 1) + 2 * (self.0[1] >> cell & 1);
+        let digit = |cell: usize| (self.of_side(0) >> cell & 1) + 2 * (self.of_side(1) >> cell & 1);
         (0..CELLS).map(|cell| usize::from(WEIGHTS[cell] * digit(cell))).sum()
     }
 }
@@ -196,13 +210,15 @@ pub struct TicTacToe {
 
 impl TicTacToe {
     /// Puts a stone; true if it ends the game.
-    fn play(&mut self, side: usize, cell: usize) -> bool {
+    #[inline(always)]
+    fn put(&mut self, side: usize, cell: usize) -> bool {
         self.board[cell] = side as u8 + 1;
         self.id += WEIGHTS[cell] * (side as u16 + 1);
         self.stones = self.stones.with(side, cell);
         self.stones.empty() == 0 || self.stones.won(side)
     }
 
+    #[inline(always)]
     fn opponent_cell(&self, draws: Stream, draw: u32) -> usize {
         let choices = match self.opponent {
             Opponent::Perfect(moves) => moves[usize::from(self.id)],
@@ -212,19 +228,24 @@ impl TicTacToe {
         usize::from(MEMBERS[usize::from(choices)][nth as usize])
     }
 
+    /// The side that moves next while the game goes on.
+    #[inline(always)]
+    fn mover(&self) -> usize {
+        if self.opponent == Opponent::Seat { self.stones.mover() } else { usize::from(self.mark) - 1 }
+    }
+
     /// The side a seat plays.
+    #[inline(always)]
     fn side(&self, seat: usize) -> usize {
         (usize::from(self.mark) - 1) ^ seat
     }
 
-    fn finish(&self, outcome: &mut Outcome<'_>) -> Status {
-        for seat in 0..outcome.terminated.len() {
-            let (won, lost) = (self.stones.won(self.side(seat)), self.stones.won(1 - self.side(seat)));
-            outcome.terms[seat] = f32::from(won) - f32::from(lost);
-            outcome.metrics[seat] = f32::from(won);
-            outcome.terminated[seat] = true;
-        }
-        Status::Over
+    /// The end of a game in which nobody but `side` can have won.
+    #[inline(always)]
+    fn finish(&self, side: usize) -> Turn {
+        let won = f32::from(self.stones.won(side));
+        let result = if side == self.side(0) { won } else { -won };
+        Turn { rewards: [result, -result], success: [result > 0.0, result < 0.0], over: true }
     }
 }
 
@@ -240,15 +261,7 @@ impl Env for TicTacToe {
     }
 
     fn reset(&mut self, rng: &Rng) {
-        let draws = rng.draws();
-        self.board = [0; CELLS];
-        self.stones = Stones::default();
-        self.id = 0;
-        self.mark = 1 + draws.below(0, 2) as u8;
-        if self.mark == 2 && self.opponent != Opponent::Seat {
-            let cell = self.opponent_cell(draws, 1);
-            self.play(0, cell);
-        }
+        self.begin(rng.draws());
     }
 
     fn step(&mut self, actions: &Actions<'_>, rng: &Rng, outcome: &mut Outcome<'_>) -> Status {
@@ -262,16 +275,7 @@ impl Env for TicTacToe {
         if self.stones.empty() >> cell & 1 == 0 {
             return Status::Running;
         }
-        if self.play(side, cell) {
-            return self.finish(outcome);
-        }
-        if self.opponent != Opponent::Seat {
-            let reply = self.opponent_cell(rng.draws(), 0);
-            if self.play(1 - side, reply) {
-                return self.finish(outcome);
-            }
-        }
-        Status::Running
+        tell(&self.play(cell, rng.draws()), outcome)
     }
 
     fn observe(&self, frame: &mut Frame<'_>) {
@@ -280,7 +284,7 @@ impl Env for TicTacToe {
             if self.by_id {
                 frame.set_state(seat, usize::from(self.id));
             } else {
-                let (own, other) = (self.stones.0[self.side(seat)], self.stones.0[1 - self.side(seat)]);
+                let (own, other) = (self.stones.of_side(self.side(seat)), self.stones.of_side(1 - self.side(seat)));
                 for (cell, x) in frame.f32s(seat).iter_mut().enumerate() {
                     *x = f32::from(if cell < CELLS { own >> cell } else { other >> (cell - CELLS) } & 1);
                 }
@@ -310,5 +314,146 @@ impl Env for TicTacToe {
         self.stones = stones;
         self.id = stones.id() as u16;
         Ok(())
+    }
+}
+
+impl Discrete for TicTacToe {
+    #[inline(always)]
+    fn state(&self) -> u64 {
+        u64::from(self.id)
+    }
+
+    #[inline(always)]
+    fn legal(&self) -> u64 {
+        u64::from(self.stones.empty())
+    }
+
+    #[inline(always)]
+    fn begin(&mut self, draws: Stream) {
+        self.board = [0; CELLS];
+        self.stones = Stones::default();
+        self.id = 0;
+        let second = draws.below(0, 2);
+        self.mark = 1 + second as u8;
+        if self.opponent != Opponent::Seat {
+            // Whether the opponent begins is a coin's throw: no branch foresees it.
+            let cell = self.opponent_cell(draws, 1);
+            self.board[cell] = second as u8;
+            self.stones = Stones(second << cell);
+            self.id = WEIGHTS[cell] * second as u16;
+        }
+    }
+
+    #[inline(always)]
+    fn play(&mut self, action: usize, draws: Stream) -> Turn {
+        let side = self.mover();
+        if self.put(side, action) {
+            return self.finish(side);
+        }
+        if self.opponent != Opponent::Seat {
+            let reply = self.opponent_cell(draws, 0);
+            if self.put(1 - side, reply) {
+                return self.finish(1 - side);
+            }
+        }
+        Turn::default()
+    }
+}
+
+/// A game of two seats that both learn. Whose turn it is follows from the board, so one table serves both.
+pub struct Duel(TicTacToe);
+
+impl Env for Duel {
+    fn new(options: &Options) -> Self {
+        Self(TicTacToe::new(options))
+    }
+
+    fn reset(&mut self, rng: &Rng) {
+        self.0.reset(rng);
+    }
+
+    fn step(&mut self, actions: &Actions<'_>, rng: &Rng, outcome: &mut Outcome<'_>) -> Status {
+        self.0.step(actions, rng, outcome)
+    }
+
+    fn observe(&self, frame: &mut Frame<'_>) {
+        self.0.observe(frame);
+    }
+
+    fn fields(&mut self, fields: &mut dyn Fields) {
+        self.0.fields(fields);
+    }
+
+    fn check(&mut self) -> Result<(), String> {
+        self.0.check()
+    }
+}
+
+impl Discrete for Duel {
+    const SEATS: usize = 2;
+
+    #[inline(always)]
+    fn state(&self) -> u64 {
+        self.0.state()
+    }
+
+    #[inline(always)]
+    fn legal(&self) -> u64 {
+        self.0.legal()
+    }
+
+    #[inline(always)]
+    fn seat(&self) -> usize {
+        self.0.mover() ^ self.0.side(0)
+    }
+
+    #[inline(always)]
+    fn begin(&mut self, draws: Stream) {
+        self.0.begin(draws);
+    }
+
+    #[inline(always)]
+    fn play(&mut self, action: usize, draws: Stream) -> Turn {
+        self.0.play(action, draws)
+    }
+}
+
+/// The boards at the learner's turn, against an opponent that is no seat. The others, and those that are over, lead
+/// nowhere.
+impl Tabular for TicTacToe {
+    const NAME: &'static str = "tictactoe";
+
+    fn table(options: &Options) -> Table {
+        let perfect = options.text("opponent") == "perfect";
+        let replies = |stones: Stones| if perfect { best_moves()[stones.id()] } else { stones.empty() };
+        let boards: Vec<Option<Stones>> = (0..IDS).map(Stones::open).collect();
+        let mut start = vec![0.0; IDS];
+        start[0] = 0.5;
+        let first = replies(Stones::default());
+        for cell in cells(first) {
+            start[Stones::default().with(0, cell).id()] = 0.5 / f64::from(first.count_ones());
+        }
+        let table = Table::new(start, vec![false; IDS], CELLS, |id, cell| {
+            let end = |reward| Transition { probability: 1.0, next: id as u32, reward, terminated: true };
+            let Some(board) = boards[id].filter(|board| board.empty() >> cell & 1 == 1) else {
+                return vec![end(0.0)];
+            };
+            let side = board.mover();
+            let moved = board.with(side, cell);
+            if moved.over() {
+                let reward = f32::from(moved.won(side));
+                return vec![Transition { next: moved.id() as u32, ..end(reward) }];
+            }
+            let choices = replies(moved);
+            let answer = |reply| {
+                let replied = moved.with(1 - side, reply);
+                let reward = -f32::from(replied.won(1 - side));
+                let probability = 1.0 / f64::from(choices.count_ones());
+                Transition { probability, next: replied.id() as u32, reward, terminated: replied.over() }
+            };
+            cells(choices).map(answer).collect()
+        });
+        let empty = |board: &Option<Stones>| board.map_or(FULL, Stones::empty);
+        table.masked(boards.iter().flat_map(|board| (0..CELLS).map(|cell| empty(board) >> cell & 1 == 1)).collect())
     }
 }

@@ -11,4 +11,5 @@ pub mod nn;
 pub mod ppo;
 pub mod sampling;
 pub mod speed;
+pub mod tabular;
 pub mod watching;

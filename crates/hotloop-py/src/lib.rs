@@ -17,6 +17,7 @@ mod reports;
 mod rollout;
 mod speed;
 mod state;
+mod tabular;
 mod weights;
 
 use pyo3::prelude::*;
@@ -36,6 +37,11 @@ mod _core {
     use crate::registry::{describe, list_envs, transitions};
     #[pymodule_export]
     use crate::speed::{fma_peak, update_speed};
+
+    #[pymodule_export]
+    use crate::tabular::{
+        OutsideLearner, QTable, TabularLearner, best_values, policy_earnings, reachable_states, table_bytes,
+    };
 
     use pyo3::prelude::*;
 

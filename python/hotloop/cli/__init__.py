@@ -11,6 +11,7 @@ import typer
 from hotloop import __version__
 from hotloop.cli import (
     bench,
+    bench_tabular,
     bench_train,
     envs,
     eval,
@@ -37,6 +38,7 @@ bench.app.command("solve")(bench_train.solve)
 runs.app.command("compare")(runs_compare.compare)
 runs.app.command("plot")(runs_plot.plot)
 runs.app.command("export")(runs_export.export)
+bench.app.command("tabular")(bench_tabular.tabular)
 app.add_typer(runs.app, name="runs")
 app.add_typer(bench.app, name="bench")
 

@@ -37,13 +37,14 @@ def train(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
 ) -> None:
-    """Train a policy on an env with PPO.
+    """Train a policy on an env with PPO, or a table with Q-learning.
 
     \b
       hotloop train cartpole                        until solved, with settings that solve it
       hotloop train pendulum --until -150 --seed 3
       hotloop train cartpole ppo.epochs=2 runner.num_envs=512 --steps 1000000
       hotloop train cartpole --preset ultra-fast
+      hotloop train tictactoe train.algorithm=q-learning
       hotloop train --resume last                   go on where a run was ended or killed
       hotloop train cartpole --json | tail -1       what came of it
 
@@ -109,7 +110,8 @@ def _check_env(env: str) -> None:
     from hotloop.envs.registry import native_name
 
     try:
-        native_name(env)
+        if not env.startswith("gymnasium:"):
+            native_name(env)
     except ValueError as error:
         raise UserError(str(error)) from None
 

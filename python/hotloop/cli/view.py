@@ -199,6 +199,9 @@ def evaluation_line(report: EvaluationReport) -> str:
     """How well the policy does."""
     found = report.evaluation
     best = ", the best so far" if report.is_best else ""
+    if found.exact:
+        told = ", ".join(f"{name.replace('_', ' ')} {measured(value)}" for name, value in found.metrics.items())
+        return f"evaluation at step {short(report.steps)}: {found.mean:.5f} exactly ({told}){best}"
     return (
         f"evaluation at step {short(report.steps)}: {measured(found.mean)} over {found.episodes} fresh episodes "
         f"(95 %: {measured(found.low)} to {measured(found.high)}){best}"

@@ -12,6 +12,13 @@ if TYPE_CHECKING:
 
 def check(config: Config) -> None:
     """Raises a `ConfigError` that says what to change."""
+    if config.train.algorithm != "ppo":
+        from hotloop.tabular.checks import check as check_tabular
+
+        if ":" not in config.env.name:
+            _check_env(config)
+        check_tabular(config)
+        return
     seats = _check_env(config)
     _check_batches(config, seats)
     _check_sequences(config)

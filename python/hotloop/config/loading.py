@@ -38,12 +38,11 @@ def load_config(
     >>> load_config("cartpole", overrides=["ppo.horizon=128"]).ppo.horizon
     128
     """
-    layers = [_packaged_defaults(env)]
-    if preset is not None:
-        layers.append(_preset(preset))
+    given = [] if preset is None else [_preset(preset)]
     if file is not None:
-        layers.append(read_yaml(file))
-    layers.append(parse_overrides(overrides))
+        given.append(read_yaml(file))
+    given.append(parse_overrides(overrides))
+    layers = [_packaged_defaults(env, _algorithm(given)), *given]
     merged: dict[str, dict[str, Any]] = {}
     for layer in layers:
         _merge(merged, layer)
@@ -148,10 +147,20 @@ def presets() -> list[str]:
     return sorted(path.stem for path in (PACKAGED / "presets").glob("*.yaml"))
 
 
-def _packaged_defaults(env: str) -> dict[str, Any]:
+def _algorithm(layers: Iterable[Mapping[str, Any]]) -> object:
+    """What the layers say will learn."""
+    said = [layer["train"].get("algorithm") for layer in layers if isinstance(layer.get("train"), Mapping)]
+    return next((name for name in reversed(said) if name is not None), "ppo")
+
+
+def _packaged_defaults(env: str, algorithm: object) -> dict[str, Any]:
     from hotloop.envs.registry import native_name
 
-    path = PACKAGED / f"{native_name(env)}.yaml"
+    if algorithm != "ppo" and env.startswith("gymnasium:"):
+        return {}
+    # What suits a network does not suit a table.
+    folder = PACKAGED if algorithm == "ppo" else PACKAGED / "tabular"
+    path = folder / f"{native_name(env)}.yaml"
     return read_yaml(path) if path.exists() else {}
 
 

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 Schedule = Literal["constant", "linear"]
 Convolution = Annotated[list[Annotated[int, Field(ge=1)]], Field(min_length=3, max_length=3)]
+TableSchedule = Literal["constant", "linear", "exponential", "visits"]
 
 
 class Part(BaseModel):
@@ -135,10 +136,58 @@ class PPOConfig(Part):
     epsilon: float = Field(default=1e-5, gt=0, description="Adam's smallest divisor.")
 
 
+class TabularConfig(Part):
+    """Learning a table; schedules go by transition."""
+
+    gamma: float = Field(default=0.99, ge=0, le=1, description="Discount per step.")
+    learning_rate: float = Field(
+        default=0.1, gt=0, le=1, description="How far a value moves to what a transition says; at the start."
+    )
+    learning_rate_schedule: TableSchedule = Field(
+        default="constant", description="`constant`, `linear`, `exponential`, or `visits` of the state and action."
+    )
+    learning_rate_floor: float = Field(default=0.0, ge=0, le=1, description="What it ends with, or never falls below.")
+    learning_rate_scale: float | None = Field(
+        default=None, gt=0, description="Transitions to the end of a line or to a half, or visits to a half."
+    )
+    exploration: float = Field(default=0.3, ge=0, le=1, description="Chance of an action that is drawn; at the start.")
+    exploration_schedule: TableSchedule = Field(
+        default="constant", description="`constant`, `linear`, `exponential`, or `visits` of the state."
+    )
+    exploration_floor: float = Field(default=0.0, ge=0, le=1, description="What it ends with, or never falls below.")
+    exploration_scale: float | None = Field(
+        default=None, gt=0, description="Transitions to the end of a line or to a half, or visits to a half."
+    )
+    initial_value: float = Field(default=0.0, description="What values are before anything was learned.")
+    batch_size: int = Field(
+        default=1, ge=1, le=65536, description="Transitions that a table learns from at once, per env loop."
+    )
+    replay_size: int = Field(default=0, ge=0, description="Past transitions kept to learn from again; 0: none.")
+    replay_updates: int = Field(default=1, ge=1, le=1024, description="Past transitions learned from after each new.")
+    table: Literal["dense", "sparse", "torch"] = Field(
+        default="dense",
+        description="A row for every state, for those that were seen, or an array on a GPU.",
+    )
+    storage: Literal["f32", "f16"] = Field(default="f32", description="How values are kept; f16 takes half the memory.")
+    device: str = Field(default="auto", description="Where a table of kind torch lies; auto: the first GPU.")
+    runtime: Literal["one", "shared", "private", "mpi"] = Field(
+        default="one",
+        description="One thread, threads on one table, threads with tables that are merged, or MPI ranks.",
+    )
+    iteration: int = Field(
+        default=65536, ge=1, le=2**32, description="Steps per iteration of all threads; private tables merge after it."
+    )
+    staleness: int = Field(
+        default=4, ge=1, description="Rounds that an MPI rank may be ahead of the slowest before it waits."
+    )
+
+
 class TrainConfig(Part):
     """How long to train, and what happens on the way. A run ends at the first limit it reaches."""
 
-    algorithm: Literal["ppo"] = Field(default="ppo", description="What learns.")
+    algorithm: Literal["ppo", "q-learning", "sarsa", "expected-sarsa", "double-q-learning"] = Field(
+        default="ppo", description="What learns: ppo a network; q-learning, sarsa and their relatives a table."
+    )
     learner: Literal["auto", "native", "torch"] = Field(
         default="auto", description="Which implementation of it; auto takes native wherever it can serve."
     )
@@ -223,6 +272,7 @@ class Config(Part):
     runner: RunnerConfig = RunnerConfig()
     policy: PolicyConfig = PolicyConfig()
     ppo: PPOConfig = PPOConfig()
+    tabular: TabularConfig = TabularConfig()
     train: TrainConfig = TrainConfig()
     torch: TorchConfig = TorchConfig()
     track: TrackConfig = TrackConfig()

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hotloop.ppo.learners import Learner, build_player
+from hotloop.ppo.learners import build_player
 
 if TYPE_CHECKING:
+    from hotloop.policies.acting import Acts
     from hotloop.training.checkpoint import Checkpoint
 
 
@@ -29,6 +30,20 @@ def load(path: str | Path) -> Agent:
     return Agent(open_policy(Path(path)))
 
 
+def _player(checkpoint: Checkpoint, described: dict[str, Any]) -> Acts:
+    """What acts: a table, or a native policy with its weights."""
+    manifest = checkpoint.manifest
+    if "table" in manifest:
+        from hotloop.tabular.player import TablePlayer, load_table
+
+        return TablePlayer(load_table(checkpoint))
+    learner = build_player(described, manifest["policy"], manifest["normalize_observations"])
+    weights, statistics = checkpoint.policy()
+    learner.set_arrays(weights)
+    learner.set_state(statistics)
+    return learner
+
+
 class Agent:
     """Acts as a checkpoint's policy does."""
 
@@ -43,17 +58,14 @@ class Agent:
         described = {key: manifest[key] for key in ("seats", "observation", "action", "masked")}
         self._observation = described["observation"]
         self._action = described["action"]
-        self._learner = build_player(described, manifest["policy"], manifest["normalize_observations"])
-        weights, statistics = checkpoint.policy()
-        self._learner.set_arrays(weights)
-        self._learner.set_state(statistics)
+        self._learner = _player(checkpoint, described)
         self._seed = seed
         self._drawn = 0
         self._memory: NDArray[np.float32] | None = None
 
     @property
-    def learner(self) -> Learner:
-        """The native policy, for batches without conveniences."""
+    def learner(self) -> Acts:
+        """The native policy or table, for batches without conveniences."""
         return self._learner
 
     def act(self, obs: ArrayLike, *, deterministic: bool = True, mask: ArrayLike | None = None) -> Any:

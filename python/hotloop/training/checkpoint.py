@@ -71,7 +71,8 @@ def policy_bytes(learner: Learner) -> bytes:
 
 def save(
     folder: Path,
-    learner: Learner,
+    policy: bytes,
+    learner: Arrays,
     envs: bytes,
     trainer: dict[str, Any],
     manifest: dict[str, Any],
@@ -81,11 +82,11 @@ def save(
 
     told = json.dumps(trainer).encode()
     state = {
-        **learner.state(),
+        **learner,
         "envs": np.frombuffer(envs, np.uint8),
         "trainer": np.frombuffer(told, np.uint8),
     }
-    files = {_POLICY: policy_bytes(learner), _STATE: to_bytes(state)}
+    files = {_POLICY: policy, _STATE: to_bytes(state)}
     sums = {name: {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)} for name, data in files.items()}
     full = {"kind": _KIND, "format": FORMAT, **manifest, "files": sums}
     files[_MANIFEST] = json.dumps(full, indent=2).encode() + b"\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hotloop.episodes.keeping import Top
-    from hotloop.ppo.learners import Learner
+    from hotloop.policies.acting import Acts
 
 # Envs that play at once; each plays one episode, so that short episodes do not count more often than long ones.
 _AT_ONCE: Final = 1024
@@ -40,6 +40,8 @@ class Evaluation:
     return_max: float = math.nan
     length_min: float = math.nan
     length_max: float = math.nan
+    exact: bool = field(default=False, kw_only=True)
+    """Whether it was worked out by enumeration, without playing."""
 
     @classmethod
     def of(cls, returns: NDArray[Any], lengths: NDArray[Any], metrics: dict[str, NDArray[Any]]) -> Evaluation:
@@ -71,7 +73,7 @@ def evaluation_seed(seed: int) -> int:
 
 
 def evaluate(
-    learner: Learner,
+    learner: Acts,
     env: str,
     options: dict[str, Any],
     *,
@@ -119,7 +121,7 @@ def evaluate(
 
 
 def _play(
-    learner: Learner,
+    learner: Acts,
     pool: _core.Pool,
     rows: int,
     first_row: int,

@@ -47,6 +47,9 @@ class Learning(Protocol):
     def next_change(self) -> int | None:
         """The next iteration whose settings differ from this one's; `None` if there is none."""
 
+    def promises(self, until: float) -> bool:
+        """Whether an evaluation may well confirm that this mean return is reached."""
+
     def advance(self, count: int, seconds: float) -> None:
         """Makes up to `count` iterations, which share their settings; none begins after these seconds."""
 
@@ -79,6 +82,10 @@ def open_session(
     config: Config, *, first: tuple[Arrays, Arrays] | None = None, attempt: int = 0, debug: bool = False
 ) -> Learning:
     """What `train.algorithm` stands for, at the start of a run."""
+    if config.train.algorithm != "ppo":
+        from hotloop.tabular.session import TabularSession
+
+        return TabularSession(config, first=first, attempt=attempt, debug=debug)
     from hotloop.training.session import Session
 
     return Session(config, first=first, attempt=attempt, debug=debug)

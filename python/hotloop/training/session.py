@@ -96,6 +96,10 @@ class Session:
         rate: float = self.settings_now()["learning_rate"]
         return rate
 
+    def promises(self, until: float) -> bool:
+        """Whether the last episodes were that good."""
+        return self.counters.return_recent >= until
+
     def policy_bytes(self) -> bytes:
         """What a checkpoint's `policy.safetensors` would hold now."""
         return checkpoints.policy_bytes(self.learner)
@@ -191,7 +195,14 @@ class Session:
         }
         if not isinstance(self.learner, _core.Learner):
             manifest["torch"] = self.learner.conditions()
-        return checkpoints.save(folder, self.learner, self.source.snapshot(), self.counters.to_json(), manifest)
+        return checkpoints.save(
+            folder,
+            self.policy_bytes(),
+            self.learner.state(),
+            self.source.snapshot(),
+            self.counters.to_json(),
+            manifest,
+        )
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Goes to a checkpoint; after a rollback everything random is drawn anew from there."""

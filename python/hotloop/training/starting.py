@@ -60,25 +60,48 @@ def train(
     >>> run.steps >= 2048
     True
     """
+    from functools import partial
+
+    from hotloop.config.loading import stored_config
+    from hotloop.training.runs import find_run
     from hotloop.training.trainer import Trainer
 
     limits = {"steps": steps, "episodes": episodes, "minutes": minutes, "until": until}
     limits = {key: value for key, value in limits.items() if value is not None}
     if resume is not None:
         _refuse_with_resume(seed=seed, config=config, preset=preset, init_from=init_from, name=name)
-        trainer = Trainer.resume(
-            resume, env=env, limits=limits, home=home, store=store, debug=debug, callbacks=callbacks
+        started = partial(
+            Trainer.resume,
+            resume,
+            env=env,
+            limits=limits,
+            home=home,
+            store=store,
+            debug=debug,
+            callbacks=callbacks,
         )
+        resolved, own = stored_config(find_run(resume, home) / "config.yaml"), None
     else:
         if env is None:
             raise TrainingError("which env? Name one, or a run to resume")
         if seed is not None:
             limits["seed"] = seed
-        resolved = resolve(env, limits, config, preset)
-        trainer = Trainer.begin(
-            resolved, init_from=init_from, name=name, home=home, store=store, debug=debug, callbacks=callbacks
+        resolved = own = resolve(env, limits, config, preset)
+        started = partial(
+            Trainer.begin,
+            resolved,
+            init_from=init_from,
+            name=name,
+            home=home,
+            store=store,
+            debug=debug,
+            callbacks=callbacks,
         )
-    return trainer.run()
+    if resolved.train.algorithm != "ppo" and resolved.tabular.runtime == "mpi":
+        from hotloop.tabular.mpi import together
+
+        return together(own, lambda: started().run())
+    return started().run()
 
 
 def resolve(

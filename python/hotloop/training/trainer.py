@@ -202,6 +202,9 @@ class Trainer:
                     ending = self._loop(interrupts)
                 run = self._finish(ending)
         except BaseException as error:
+            if isinstance(error, TrainingError) and error.worth_keeping:
+                with contextlib.suppress(OSError):
+                    self._checkpoint()
             self._note_failure(str(error) or type(error).__name__)
             raise
         finally:
@@ -334,7 +337,7 @@ class Trainer:
         if (
             train.until is None
             or counters.episodes < max(counters.confirm_after, train.until_episodes)
-            or counters.return_recent < train.until
+            or not self._session.promises(train.until)
         ):
             return
         self._evaluate(confirms=True)

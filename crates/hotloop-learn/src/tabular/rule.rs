@@ -1,0 +1,66 @@
+//! The algorithms: what a transition says the value of its action should be, and how far the value moves there.
+
+use super::choice::{Cpu, Offer, best_of_plane, mean};
+use super::schedule::Schedule;
+use super::view::View;
+
+/// How the next state's worth is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Algorithm {
+    /// By its best action.
+    QLearning,
+    /// By the action that is taken there.
+    Sarsa,
+    /// By what the policy does there in the mean.
+    ExpectedSarsa,
+    /// By one table's best action, valued by another.
+    DoubleQLearning,
+}
+
+impl Algorithm {
+    /// Values per action.
+    pub fn planes(self) -> usize {
+        if self == Self::DoubleQLearning { 2 } else { 1 }
+    }
+}
+
+/// All that learning is told.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rule {
+    /// The algorithm.
+    pub algorithm: Algorithm,
+    /// Discount per step.
+    pub gamma: f32,
+    /// How far a value moves to where a transition says it should be.
+    pub learning_rate: Schedule,
+    /// The chance to explore.
+    pub exploration: Schedule,
+    /// Transitions whose targets are made before any of them is learned from.
+    pub batch: usize,
+    /// Past transitions that are kept.
+    pub replay: usize,
+    /// Past transitions learned from again, after each new one.
+    pub replays: usize,
+}
+
+/// What the next state is worth to the plane that learns.
+#[inline(always)]
+pub fn next_value<V: View, C: Cpu>(
+    view: V,
+    cpu: C,
+    rule: &Rule,
+    next: &Offer,
+    action: usize,
+    epsilon: f32,
+    plane: usize,
+) -> f32 {
+    match rule.algorithm {
+        Algorithm::QLearning => next.best,
+        Algorithm::Sarsa => view.get(next.row, 0, action),
+        Algorithm::ExpectedSarsa => (1.0 - epsilon) * next.best + epsilon * mean(view, next.row, next.legal),
+        Algorithm::DoubleQLearning => {
+            let (_, ties) = best_of_plane(view, cpu, next.row, plane, next.legal);
+            view.get(next.row, 1 - plane, ties.trailing_zeros() as usize)
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! How a learning rate or a chance to explore changes from transition to transition.
+
+use hotloop_core::math;
+use hotloop_core::simd::{Scalar, Simd};
+
+/// How a number changes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Kind {
+    /// It stays.
+    Constant,
+    /// In a line, from the first to the last transition.
+    Linear,
+    /// It halves every so many transitions.
+    Exponential,
+    /// It falls with the visits to the very state, or state and action: `scale / (scale + visits)` of the start.
+    Visits,
+}
+
+/// A number that changes with the transitions made, never falling below its floor.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Schedule {
+    /// How it changes.
+    pub kind: Kind,
+    /// What it begins with.
+    pub start: f32,
+    /// What it ends with, or never falls below.
+    pub floor: f32,
+    /// Transitions to the end of the line or to a half, or visits to a half.
+    pub scale: f64,
+}
+
+impl Schedule {
+    /// The number for the transitions from `step` on.
+    pub fn at(&self, step: u64) -> Running {
+        let value = match self.kind {
+            Kind::Constant | Kind::Visits => f64::from(self.start),
+            Kind::Linear => f64::from(self.start) + self.slope() * step as f64,
+            Kind::Exponential => f64::from(self.start) * halvings(step as f64 / self.scale),
+        };
+        let (factor, add) = match self.kind {
+            Kind::Constant | Kind::Visits => (1.0, 0.0),
+            Kind::Linear => (1.0, self.slope()),
+            Kind::Exponential => (halvings(1.0 / self.scale), 0.0),
+        };
+        let by_visits = self.kind == Kind::Visits;
+        let floor = if self.kind == Kind::Constant { self.start } else { self.floor };
+        Running { value, factor, add, floor, start: self.start, scale: self.scale as f32, by_visits }
+    }
+
+    /// Whether it needs visits counted.
+    pub fn by_visits(&self) -> bool {
+        self.kind == Kind::Visits
+    }
+
+    fn slope(&self) -> f64 {
+        (f64::from(self.floor) - f64::from(self.start)) / self.scale
+    }
+}
+
+/// Two to the power of minus `x`, with the same bits everywhere.
+fn halvings(x: f64) -> f64 {
+    // The whole part is exact; the rest is small enough for the core's exponential, whose error of 1e-7 does not grow.
+    let whole = x.floor();
+    if whole > 1000.0 {
+        return 0.0;
+    }
+    let rest = -(x - whole) * std::f64::consts::LN_2;
+    // Near zero single precision would lose the very difference that matters.
+    let power = if rest > -1e-2 {
+        1.0 + rest * (1.0 + rest * (0.5 + rest * (1.0 / 6.0 + rest * (1.0 / 24.0 + rest / 120.0))))
+    } else {
+        f64::from(math::exp(Scalar, Scalar.f(rest as f32)).0)
+    };
+    power * f64::from_bits((1023 - whole as u64) << 52)
+}
+
+/// A schedule on its way.
+#[derive(Clone, Copy, Debug)]
+pub struct Running {
+    value: f64,
+    factor: f64,
+    add: f64,
+    floor: f32,
+    start: f32,
+    scale: f32,
+    by_visits: bool,
+}
+
+impl Running {
+    /// The number for this transition; `visits` is asked only where it matters.
+    #[inline(always)]
+    pub fn value(&self, visits: impl FnOnce() -> u32) -> f32 {
+        if self.by_visits {
+            return (self.start * self.scale / (self.scale + visits() as f32)).max(self.floor);
+        }
+        (self.value as f32).max(self.floor)
+    }
+
+    /// One transition on.
+    #[inline(always)]
+    pub fn next(&mut self) {
+        self.value = self.value * self.factor + self.add;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn schedule(kind: Kind) -> Schedule {
+        Schedule { kind, start: 0.8, floor: 0.1, scale: 1000.0 }
+    }
+
+    fn value(schedule: Schedule, step: u64, visits: u32) -> f32 {
+        schedule.at(step).value(|| visits)
+    }
+
+    #[test]
+    fn a_line_ends_at_its_floor() {
+        let line = schedule(Kind::Linear);
+        assert_eq!(value(line, 0, 0), 0.8);
+        assert!((value(line, 500, 0) - 0.45).abs() < 1e-6);
+        assert_eq!(value(line, 5000, 0), 0.1);
+    }
+
+    #[test]
+    fn an_exponential_halves_and_stops_at_its_floor() {
+        let fall = schedule(Kind::Exponential);
+        assert!((value(fall, 1000, 0) - 0.4).abs() < 1e-6);
+        assert!((value(fall, 1500, 0) - 0.4 / 2f32.sqrt()).abs() < 1e-6);
+        assert_eq!(value(fall, 100_000, 0), 0.1);
+    }
+
+    #[test]
+    fn visits_halve_it_and_steps_do_not() {
+        let visits = schedule(Kind::Visits);
+        assert!((value(visits, 10_000_000, 1000) - 0.4).abs() < 1e-6);
+        assert_eq!(value(visits, 0, u32::MAX), 0.1);
+    }
+
+    #[test]
+    fn steps_one_by_one_lead_where_a_leap_does() {
+        for kind in [Kind::Linear, Kind::Exponential, Kind::Constant] {
+            let mut running = schedule(kind).at(100);
+            (0..400).for_each(|_| running.next());
+            assert!((running.value(|| 0) - value(schedule(kind), 500, 0)).abs() < 1e-5, "{kind:?}");
+        }
+    }
+}

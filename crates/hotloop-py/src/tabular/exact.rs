@@ -1,0 +1,83 @@
+//! Exact answers of tasks that are tables.
+
+use std::sync::Arc;
+
+use hotloop_envs::table::Table;
+use hotloop_learn::tabular::exact::Task;
+use numpy::{PyArray1, PyReadonlyArray1};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::registry;
+
+fn table(name: &str, options: Option<&Bound<'_, PyDict>>) -> PyResult<Arc<Table>> {
+    let env = registry::find(name)?;
+    hotloop_envs::table_of(name, &registry::resolve(&env, options)?)
+        .ok_or_else(|| PyValueError::new_err(format!("{name} with these options cannot be enumerated")))
+}
+
+fn task(table: &Table) -> Task<'_> {
+    Task {
+        actions: table.actions,
+        offsets: &table.offsets,
+        probability: &table.probability,
+        next: &table.next,
+        reward: &table.reward,
+        terminated: &table.terminated,
+        start: &table.start,
+        goal: &table.goal,
+        legal: &table.legal,
+    }
+}
+
+/// The best value of every state and action, by value iteration; minus infinity for what is not legal.
+#[pyfunction]
+#[pyo3(signature = (env, options, gamma, tolerance=1e-12))]
+pub fn best_values<'py>(
+    py: Python<'py>,
+    env: &str,
+    options: Option<&Bound<'py, PyDict>>,
+    gamma: f64,
+    tolerance: f64,
+) -> PyResult<Bound<'py, PyArray1<f64>>> {
+    let table = table(env, options)?;
+    let values = py.detach(|| task(&table).best_values(gamma, tolerance)).map_err(PyValueError::new_err)?;
+    Ok(PyArray1::from_vec(py, values))
+}
+
+/// Which states may ask for a decision, whatever was decided before.
+#[pyfunction]
+#[pyo3(signature = (env, options=None))]
+pub fn reachable_states<'py>(
+    py: Python<'py>,
+    env: &str,
+    options: Option<&Bound<'py, PyDict>>,
+) -> PyResult<Bound<'py, PyArray1<bool>>> {
+    Ok(PyArray1::from_vec(py, task(&*table(env, options)?).reachable()))
+}
+
+/// What a policy earns in episodes of at most `limit` steps.
+#[pyfunction]
+pub fn policy_earnings<'py>(
+    py: Python<'py>,
+    env: &str,
+    options: Option<&Bound<'py, PyDict>>,
+    policy: PyReadonlyArray1<'py, u32>,
+    limit: usize,
+) -> PyResult<Bound<'py, PyDict>> {
+    let table = table(env, options)?;
+    let policy = policy.as_array().to_vec();
+    if policy.len() != table.states || policy.iter().any(|action| *action as usize >= table.actions) {
+        let (states, actions) = (table.states, table.actions);
+        return Err(PyValueError::new_err(format!("expected one of {actions} actions for each of {states} states")));
+    }
+    let found = py.detach(|| task(&table).earns(&policy, limit));
+    let dict = PyDict::new(py);
+    dict.set_item("mean", found.mean)?;
+    dict.set_item("length", found.length)?;
+    dict.set_item("success", found.success)?;
+    dict.set_item("worst", found.worst)?;
+    dict.set_item("left", found.left)?;
+    Ok(dict)
+}

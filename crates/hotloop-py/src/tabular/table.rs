@@ -1,0 +1,205 @@
+//! A table of values that nobody learns: to act with, to keep, to turn into another kind.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use hotloop_core::rng::{Purpose, Stream};
+use hotloop_learn::tabular::half;
+use hotloop_learn::tabular::table::{BLOCK, Cells, Shape, Table, Width};
+use numpy::{PyArray1, PyReadonlyArray1, PyReadonlyArray2};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+/// A table of values.
+#[pyclass(module = "hotloop._core", frozen)]
+pub struct QTable {
+    table: Table,
+}
+
+impl QTable {
+    /// Of what an engine has.
+    pub fn copy_of(table: &Table) -> Self {
+        Self { table: table.converted(Shape { fresh: false, ..table.shape }) }
+    }
+
+    /// What it is like.
+    pub fn shape(&self) -> Shape {
+        self.table.shape
+    }
+
+    /// The table.
+    pub fn inner(&self) -> &Table {
+        &self.table
+    }
+
+    /// Rows in the order of their states.
+    fn ordered(&self) -> Vec<(usize, u64)> {
+        let mut rows = self.table.states();
+        rows.sort_unstable_by_key(|(_, state)| *state);
+        rows
+    }
+}
+
+#[pymethods]
+impl QTable {
+    /// From arrays as `arrays` gives them; `states` is 0 for a sparse table.
+    #[new]
+    fn new(states: usize, actions: usize, initial_value: f32, arrays: &Bound<'_, PyDict>) -> PyResult<Self> {
+        let missing = |name: &str| PyValueError::new_err(format!("the array {name:?} is missing, or of another type"));
+        let item = |name: &str| -> PyResult<Option<Bound<'_, PyAny>>> { arrays.get_item(name) };
+        let keys: Vec<u64> = match item("states")? {
+            Some(keys) => {
+                keys.extract::<PyReadonlyArray1<'_, u64>>().map_err(|_| missing("states"))?.as_array().to_vec()
+            }
+            None if states == 0 => return Err(missing("states")),
+            None => (0..states as u64).collect(),
+        };
+        let values = item("values")?.ok_or_else(|| missing("values"))?;
+        let (width, numbers): (Width, Vec<f32>) = if let Ok(full) = values.extract::<PyReadonlyArray1<'_, f32>>() {
+            (Width::Full, full.as_array().to_vec())
+        } else {
+            let bits = values.extract::<PyReadonlyArray1<'_, u16>>().map_err(|_| missing("values"))?;
+            (Width::Half, bits.as_array().iter().map(|bits| half::decode(*bits)).collect())
+        };
+        let visits: Option<Vec<u32>> = match item("visits")? {
+            Some(visits) => {
+                Some(visits.extract::<PyReadonlyArray1<'_, u32>>().map_err(|_| missing("visits"))?.as_array().to_vec())
+            }
+            None => None,
+        };
+        let cells = keys.len() * actions;
+        let planes = if cells == 0 { 1 } else { numbers.len() / cells };
+        let fits = numbers.len() == planes * cells && (1..=2).contains(&planes);
+        if !fits || visits.as_ref().is_some_and(|visits| visits.len() != cells) {
+            return Err(PyValueError::new_err(format!(
+                "the table has {} values for {} states: expected {actions} or twice as many for each",
+                numbers.len(),
+                keys.len()
+            )));
+        }
+        if states != 0 && keys.iter().any(|state| *state >= states as u64) {
+            return Err(PyValueError::new_err(format!("the table has states that are not below {states}")));
+        }
+        let shape =
+            Shape { states, actions, planes, width, initial: initial_value, visits: visits.is_some(), fresh: false };
+        let mut table = Table::new(shape);
+        for (index, state) in keys.iter().enumerate() {
+            while !table.has_room(1) {
+                table.grow();
+            }
+            let row = table.find(*state);
+            for action in 0..actions {
+                for plane in 0..planes {
+                    table.set(row, plane, action, numbers[(index * planes + plane) * actions + action], 0);
+                }
+                if let Some(visits) = &visits {
+                    let line = &table.visits[row * shape.blocks() + action / BLOCK];
+                    line.0[action % BLOCK].store(visits[index * actions + action], Relaxed);
+                }
+            }
+        }
+        Ok(Self { table })
+    }
+
+    /// Its numbers: `values` by state, plane and action (bits of halves as whole numbers), `states` of a sparse one,
+    /// `visits` where they are counted.
+    fn arrays<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let (shape, rows) = (self.table.shape, self.ordered());
+        let dict = PyDict::new(py);
+        if self.table.is_sparse() {
+            dict.set_item("states", PyArray1::from_iter(py, rows.iter().map(|(_, state)| *state)))?;
+        }
+        let places = || rows.iter().flat_map(|(row, _)| (0..shape.planes * shape.actions).map(move |i| (*row, i)));
+        let value = |(row, i): (usize, usize)| self.table.get(row, i / shape.actions, i % shape.actions);
+        match &self.table.cells {
+            Cells::Full(_) => dict.set_item("values", PyArray1::from_iter(py, places().map(value)))?,
+            Cells::Half(_) => {
+                let bits = places().map(|place| half::encode(value(place), 0));
+                dict.set_item("values", PyArray1::from_iter(py, bits))?;
+            }
+        }
+        if shape.visits {
+            let counts = rows.iter().flat_map(|(row, _)| {
+                (0..shape.actions).map(|action| self.table.count(&self.table.visits, *row, action))
+            });
+            dict.set_item("visits", PyArray1::from_iter(py, counts.collect::<Vec<u32>>()))?;
+        }
+        Ok(dict)
+    }
+
+    /// The same values in another kind of table.
+    #[pyo3(signature = (states, half))]
+    fn converted(&self, states: usize, half: bool) -> PyResult<Self> {
+        if let Some((_, state)) = self.table.states().into_iter().find(|(_, s)| states != 0 && *s >= states as u64) {
+            return Err(PyValueError::new_err(format!("the table has state {state}: expected less than {states}")));
+        }
+        let width = if half { Width::Half } else { Width::Full };
+        Ok(Self { table: self.table.converted(Shape { states, width, ..self.table.shape }) })
+    }
+
+    /// The best known action in each state: the first of equal ones, or any of them if a seed is given.
+    #[pyo3(signature = (states, mask=None, seed=None))]
+    fn act<'py>(
+        &self,
+        py: Python<'py>,
+        states: PyReadonlyArray1<'py, i64>,
+        mask: Option<PyReadonlyArray2<'py, i8>>,
+        seed: Option<u64>,
+    ) -> PyResult<Bound<'py, PyArray1<i64>>> {
+        let actions = self.table.shape.actions;
+        let draws = seed.map(|seed| Stream::new(seed, 0, Purpose::Action));
+        let mask = mask.as_ref().map(PyReadonlyArray2::as_array);
+        let states = states.as_array();
+        if mask.as_ref().is_some_and(|mask| mask.dim() != (states.len(), actions)) {
+            return Err(PyValueError::new_err(format!("the mask must have {actions} entries for each state")));
+        }
+        let act = |(index, state): (usize, &i64)| -> i64 {
+            let row = self.table.look_up(*state as u64);
+            let value = |action: usize| row.map_or(self.table.shape.initial, |row| self.table.value(row, action));
+            let legal: Vec<usize> =
+                (0..actions).filter(|action| mask.as_ref().is_none_or(|mask| mask[[index, *action]] != 0)).collect();
+            let best = legal.iter().map(|action| value(*action)).fold(f32::NEG_INFINITY, f32::max);
+            let ties: Vec<usize> = legal.into_iter().filter(|action| value(*action) == best).collect();
+            let nth = draws.map_or(0, |draws| draws.below(index as u32, ties.len().max(1) as u32) as usize);
+            ties.get(nth).map_or(0, |action| *action as i64)
+        };
+        Ok(PyArray1::from_iter(py, states.iter().enumerate().map(act)))
+    }
+
+    /// The values of a state's actions; what nobody has learned is the initial value.
+    fn values_of<'py>(&self, py: Python<'py>, state: u64) -> Bound<'py, PyArray1<f32>> {
+        let row = self.table.look_up(state);
+        let value = |action| row.map_or(self.table.shape.initial, |row| self.table.value(row, action));
+        PyArray1::from_iter(py, (0..self.table.shape.actions).map(value))
+    }
+
+    /// States that have a row.
+    #[getter]
+    fn rows(&self) -> usize {
+        self.table.rows()
+    }
+
+    /// States of a dense table; 0 for a sparse one.
+    #[getter]
+    fn states(&self) -> usize {
+        self.table.shape.states
+    }
+
+    /// Actions of every state.
+    #[getter]
+    fn actions(&self) -> usize {
+        self.table.shape.actions
+    }
+
+    /// Whether values have 16 bits.
+    #[getter]
+    fn half(&self) -> bool {
+        self.table.shape.width == Width::Half
+    }
+
+    /// Bytes that it takes.
+    #[getter]
+    fn bytes(&self) -> u64 {
+        self.table.bytes() as u64
+    }
+}

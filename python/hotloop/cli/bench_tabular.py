@@ -1,0 +1,120 @@
+"""`hotloop bench tabular`: how fast tables learn, and how that scales."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hotloop.cli.benching import look_at_machine, measuring
+from hotloop.cli.output import UserError, emit, tell, whole_numbers
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from hotloop.bench.tabular import Row
+
+ENVS = ("tictactoe", "frozen-lake", "cliff-walking", "taxi")
+
+
+def tabular(
+    env: Annotated[str, typer.Argument(metavar="ENV", help="tictactoe, frozen-lake, cliff-walking or taxi.")] = ENVS[0],
+    threads: Annotated[int | None, typer.Option(help="The most threads; one per core if not said.")] = None,
+    ranks: Annotated[str | None, typer.Option(metavar="N,...", help="Numbers of MPI ranks; 1 to the cores.")] = None,
+    seconds: Annotated[float | None, typer.Option(help="Length of a measurement; 0.5, or 0.1 if quick.")] = None,
+    repeats: Annotated[int | None, typer.Option(help="Measurements of each contender; 5, or 3 if quick.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="A rough answer soon: one algorithm.")] = False,
+    mpi: Annotated[bool, typer.Option(help="Measure MPI ranks too.")] = True,
+    peers: Annotated[bool, typer.Option(help="Measure the usual loop in Python too.")] = True,
+    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the speed-ups to this PNG.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
+) -> None:
+    """Measure steps per second of algorithms, tables, threads and MPI ranks.
+
+    \b
+      hotloop bench tabular
+      hotloop bench tabular --quick --no-mpi
+      hotloop bench tabular --plot scaling.png
+
+    Speed-up is against one thread, or one rank, with the same table; efficiency
+    is that per thread or rank. Native cases take turns, MPI's come after them.
+    """
+    seconds, repeats = measuring(seconds, repeats, (0.5, 5), (0.1, 3), quick)
+    if env not in ENVS:
+        raise UserError(f"ENV is {env!r}: expected one of {', '.join(ENVS)}")
+    numbers = whole_numbers(ranks, "--ranks")
+    if threads is not None and threads < 1:
+        raise UserError(f"--threads is {threads}: expected 1 or more")
+
+    from hotloop.bench.tabular import mpirun, plan, python_loop, run
+
+    machine = look_at_machine([], as_json)
+    most = threads or machine.usable_cores
+    if mpi and mpirun() is None:
+        tell("MPI is left out: there is no mpirun or no mpi4py; pip install 'hotloop[mpi]' brings both.")
+        mpi = False
+    counts = (numbers or list(range(1, machine.usable_cores + 1))) if mpi else []
+    cases = plan(env, most, quick=quick, ranks=counts)
+    rows = run(cases, seconds=seconds, rounds=repeats)
+    loop = python_loop(min(2.0, 4 * seconds)) if peers and env == "tictactoe" else None
+    if plot is not None:
+        _draw(rows, plot)
+    if as_json:
+        told = [row.as_json() for row in rows]
+        for entry in told:
+            if loop is not None:
+                entry["ratio"] = {"python-loop": entry["value"] / loop}
+            emit("row", **entry)
+        emit("end", rows=told, machine=vars(machine), peers={"python-loop": loop}, plot=plot and str(plot))
+        return
+    from rich.console import Console
+
+    from hotloop.bench.report import on_machine
+    from hotloop.text import short
+
+    console = Console()
+    console.print(_table(rows))
+    if loop is not None:
+        best = max(row.rate.value for row in rows)
+        tell(
+            f"The usual loop (Gymnasium's interface, a NumPy table, Python): {short(loop)} steps/s, "
+            f"{best / loop:,.0f} times slower than the fastest."
+        )
+    print(on_machine(machine))
+
+
+def _draw(rows: list[Row], path: Path) -> None:
+    from hotloop.bench.tabular import plot
+
+    try:
+        plot(rows, path)
+    except ImportError:
+        raise UserError("--plot needs matplotlib: pip install 'hotloop[plot]'") from None
+    tell(f"The plot is in {path}.")
+
+
+def _table(rows: list[Row]) -> Table:
+    from rich.table import Table
+
+    from hotloop.text import short
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for heading in ("algorithm", "table", "runtime"):
+        table.add_column(heading, no_wrap=True)
+    for heading in ("n", "steps/s", "spread", "speed-up", "efficiency", "MB"):
+        table.add_column(heading, no_wrap=True, justify="right")
+    for row in rows:
+        case, spread = row.case, row.rate.spread
+        table.add_row(
+            case.algorithm,
+            f"{case.table} {case.storage}",
+            case.runtime,
+            str(case.workers),
+            short(row.rate.value),
+            "" if spread is None else f"{spread:.0%}",
+            "" if row.speedup is None else f"{row.speedup:.2f}x",
+            "" if row.efficiency is None else f"{row.efficiency:.0%}",
+            f"{row.memory / 1e6:.1f}",
+        )
+    return table

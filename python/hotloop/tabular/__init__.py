@@ -1,0 +1,1 @@
+"""Tables of values: Q-learning and its relatives, on one thread, many threads, or many nodes."""

@@ -1,0 +1,60 @@
+"""Whether a config's tabular part fits together and fits its env."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hotloop.config.errors import ConfigError
+
+if TYPE_CHECKING:
+    from hotloop.config import Config
+
+
+def check(config: Config) -> None:
+    """Raises a `ConfigError` that says what to change."""
+    from hotloop.tabular.settings import check_memory
+    from hotloop.tabular.spaces import GYMNASIUM, spaces
+
+    tabular, algorithm = config.tabular, config.train.algorithm
+    _check_schedules(config)
+    if tabular.replay_size and algorithm == "sarsa":
+        raise ConfigError(
+            "tabular.replay_size needs an algorithm that can learn from what another policy did: "
+            "q-learning, expected-sarsa or double-q-learning, not sarsa"
+        )
+    outside = config.env.name.startswith(GYMNASIUM)
+    if tabular.runtime != "one" and (outside or tabular.table == "torch"):
+        what = "a Gymnasium env" if outside else "tabular.table=torch"
+        raise ConfigError(f"tabular.runtime is {tabular.runtime!r}, but {what} runs on one thread: set it to one")
+    if tabular.table == "torch":
+        _check_torch(config, outside)
+    check_memory(config, spaces(config))
+
+
+def _check_schedules(config: Config) -> None:
+    tabular = config.tabular
+    for key in ("learning_rate", "exploration"):
+        kind, scale = getattr(tabular, f"{key}_schedule"), getattr(tabular, f"{key}_scale")
+        if kind in ("exponential", "visits") and scale is None:
+            raise ConfigError(
+                f"tabular.{key}_schedule is {kind}: set tabular.{key}_scale, the "
+                f"{'transitions' if kind == 'exponential' else 'visits'} until it has halved"
+            )
+        if kind == "linear" and scale is None and config.train.steps is None:
+            raise ConfigError(f"tabular.{key}_schedule is linear: set tabular.{key}_scale or train.steps, its end")
+        if getattr(tabular, f"{key}_floor") > getattr(tabular, key):
+            raise ConfigError(f"tabular.{key}_floor is above tabular.{key}: it would never be reached")
+
+
+def _check_torch(config: Config, outside: bool) -> None:
+    tabular = config.tabular
+    if outside:
+        raise ConfigError("tabular.table=torch steps many native envs at once: a Gymnasium env needs dense or sparse")
+    if tabular.storage != "f32" or tabular.replay_size or tabular.batch_size != 1:
+        raise ConfigError(
+            "tabular.table=torch has f32 values and learns from whole batches: leave storage, batch_size "
+            "and replay_size as they are"
+        )
+    for key in ("learning_rate", "exploration"):
+        if getattr(tabular, f"{key}_schedule") == "visits":
+            raise ConfigError(f"tabular.{key}_schedule is visits, which tabular.table=torch does not count")

@@ -1,0 +1,354 @@
+"""MPI ranks that learn together: each has a table and threads of its own, and they exchange what changed.
+
+Every rank works in rounds of about equal time, so a slow node makes fewer steps instead of holding the rest. After a
+round it sends the rows that changed, compressed, to all others and takes in whatever has come, without waiting, unless
+it is more than `tabular.staleness` rounds ahead of the slowest: that bounds how old a table's knowledge of the others'
+work can be. What two ranks say of a value is weighted by how often each has tried that action in that state.
+
+Rank 0 is the trainer's; it counts, evaluates and keeps checkpoints, and tells the others when to stop.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import sys
+import time
+import traceback
+import zlib
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from hotloop import _core
+from hotloop.config.errors import ConfigError
+from hotloop.tabular.engines import NativeEngine
+from hotloop.training.errors import TrainingError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mpi4py import MPI
+
+    from hotloop.config import Config
+    from hotloop.tabular.spaces import Spaces
+    from hotloop.training.runs import Run
+
+_ROWS: Final = 1
+_STOP: Final = 2
+_DEATH: Final = 3
+# Seconds of a round; what an exchange costs must be small beside it.
+ROUND: Final = 0.05
+# A rank that was silent for so long while others waited is taken for dead.
+PATIENCE: Final = 60.0
+
+
+class RankDiedError(TrainingError):
+    """A rank ended before the job did; what was learned until then is kept."""
+
+    worth_keeping = True
+
+
+class DisagreementError(ConfigError):
+    """Ranks were told different things; every rank raises it."""
+
+
+def world() -> MPI.Intracomm:
+    """All ranks; an error if there is no MPI."""
+    try:
+        from mpi4py import MPI
+    except ImportError as error:
+        raise ConfigError(
+            "tabular.runtime is mpi, but mpi4py or the MPI library behind it is not there "
+            f"({error}): pip install 'hotloop[mpi]' brings both, or set tabular.runtime=shared"
+        ) from None
+    return MPI.COMM_WORLD
+
+
+def pack(steps: int, round_: int, changes: tuple[Any, Any, Any], counted: dict[str, Any]) -> bytes:
+    """A message: rows that changed and what was counted; states as differences, bytes of equal weight together."""
+    states, values, visits = changes
+    gaps = np.diff(states, prepend=np.uint64(0))
+    parts = [
+        np.ascontiguousarray(part).view(np.uint8).reshape(-1, part.itemsize).T.tobytes()
+        for part in (gaps, values, visits)
+    ]
+    head = json.dumps({"steps": steps, "round": round_, "rows": len(states), "counted": counted}).encode()
+    body = b"".join(parts)
+    return len(head).to_bytes(4, "little") + head + zlib.compress(body, 1)
+
+
+def _planes(numbers: Any) -> bytes:
+    """All first bytes, all second bytes, and so on: those of like weight are alike, which compresses well."""
+    return np.ascontiguousarray(numbers).view(np.uint8).reshape(-1, numbers.itemsize).T.tobytes()
+
+
+def unpack(message: bytes, numbers: int, actions: int) -> tuple[dict[str, Any], tuple[Any, Any, Any]]:
+    """What `pack` was given: the head, and states, values (so many numbers a row), visits."""
+    size = int.from_bytes(message[:4], "little")
+    head = json.loads(message[4 : 4 + size])
+    body, rows, at = zlib.decompress(message[4 + size :]), head["rows"], 0
+    found = []
+    for dtype, count in ((np.uint64, rows), (np.float32, rows * numbers), (np.uint32, rows * actions)):
+        width = np.dtype(dtype).itemsize
+        raw = np.frombuffer(body, np.uint8, count * width, at).reshape(width, count)
+        found.append(np.ascontiguousarray(raw.T).view(dtype).reshape(-1))
+        at += count * width
+    return head, (np.cumsum(found[0], dtype=np.uint64), found[1], found[2])
+
+
+class Rank:
+    """One rank's part in the exchange."""
+
+    def __init__(self, config: Config, spaces: Spaces, settings: dict[str, Any]) -> None:
+        self.world = world()
+        self.number, self.count = self.world.Get_rank(), self.world.Get_size()
+        first = self.number * settings["threads"]
+        # A round is many small iterations, so that its length in steps can follow the measured speed.
+        self._piece = max(1024, min(config.tabular.iteration, 65536))
+        self.engine = NativeEngine(config, spaces, {**settings, "first_worker": first, "iteration": self._piece})
+        self._actions = spaces.actions
+        self._numbers = spaces.actions * (2 if config.train.algorithm == "double-q-learning" else 1)
+        self._staleness = config.tabular.staleness
+        self._rounds = [0] * self.count
+        self._out: list[Any] = []
+        self._hosts = self.world.allgather(socket.gethostname())
+        self._pieces = 1
+        self.sent = 0
+        """Bytes sent so far."""
+
+    def share_table(self, table: _core.QTable | None) -> None:
+        """Rank 0's table becomes everybody's."""
+        arrays = self.world.bcast(None if table is None else (table.states, table.actions, table.arrays()))
+        if self.number:
+            states, actions, values = arrays
+            self.engine.set_table(_core.QTable(states, actions, 0.0, values))
+
+    def round(self) -> int:
+        """Works for about the time of a round, sends what changed, takes in what came; steps made."""
+        begun = time.perf_counter()
+        made = self.engine.learner.advance(self._pieces, 10 * ROUND) * self._piece
+        spent = time.perf_counter() - begun
+        self._pieces = max(1, round(made / self._piece * ROUND / max(spent, 1e-6)))
+        self._rounds[self.number] += 1
+        return made
+
+    def send(self, steps: int, counted: dict[str, Any]) -> None:
+        """Sends what changed to all others, without waiting for them."""
+        message = pack(steps, self._rounds[self.number], self.engine.learner.changes(), counted)
+        self._out = [(data, request) for data, request in self._out if not request.Test()]
+        for other in range(self.count):
+            if other != self.number:
+                self._out.append((message, self.world.Isend([message, len(message)], other, _ROWS)))
+                self.sent += len(message)
+
+    def receive(self) -> list[dict[str, Any]]:
+        """Takes in all that has come; waits only while this rank is too far ahead. Heads of the messages."""
+        heads: list[dict[str, Any]] = []
+        waited = time.perf_counter()
+        while True:
+            while (found := self._next()) is not None:
+                heads.append(found)
+                waited = time.perf_counter()
+            behind = [r for r, done in enumerate(self._rounds) if self._rounds[self.number] - done > self._staleness]
+            if not behind or any(head.get("stop") for head in heads):
+                return heads
+            if time.perf_counter() - waited > PATIENCE:
+                raise RankDiedError(
+                    f"rank {behind[0]} on {self._hosts[behind[0]]} was not heard of for {PATIENCE:.0f} s"
+                )
+            time.sleep(0.0005)
+
+    def _next(self) -> dict[str, Any] | None:
+        from mpi4py import MPI
+
+        status = MPI.Status()
+        if not self.world.Iprobe(MPI.ANY_SOURCE, MPI.ANY_TAG, status):
+            return None
+        source, tag = status.Get_source(), status.Get_tag()
+        message = bytearray(status.Get_count(MPI.BYTE))
+        self.world.Recv([message, len(message)], source, tag)
+        if tag == _DEATH:
+            raise RankDiedError(f"rank {source} on {self._hosts[source]} died:\n{bytes(message).decode()}")
+        if tag == _STOP:
+            return {"stop": True}
+        head, changes = unpack(bytes(message), self._numbers, self._actions)
+        self._rounds[source] = head["round"]
+        self.engine.learner.absorb(*changes)
+        return {**head, "rank": source}
+
+    def stop_others(self) -> None:
+        """Tells all others that the job is over."""
+        for other in range(1, self.count):
+            self._out.append((b"", self.world.Isend([b"", 0], other, _STOP)))
+
+    def tell_death(self, error: BaseException) -> None:
+        """Rank 0 should know why this rank ends."""
+        lines = "".join(traceback.format_exception(error)).encode()
+        self.world.Send([lines, len(lines)], 0, _DEATH)
+
+    def settle(self) -> None:
+        """The last exchange: everybody sends, everybody has taken in everything."""
+        while self._out:
+            self.receive_all()
+            self._out = [(data, request) for data, request in self._out if not request.Test()]
+        # Who is done goes on taking in what others still have to send.
+        arrived = self.world.Ibarrier()
+        while not arrived.Test():
+            self.receive_all()
+        self.receive_all()
+
+    def receive_all(self) -> None:
+        """Takes in what has come, however far ahead this rank is."""
+        while self._next() is not None:
+            pass
+
+
+class MpiEngine(NativeEngine):
+    """Rank 0's engine: works as every rank does, and counts for all."""
+
+    def __init__(self, config: Config, spaces: Spaces, settings: dict[str, Any]) -> None:
+        agreed(config)
+        self._rank = Rank(config, spaces, settings)
+        self.learner = self._rank.engine.learner
+        count, threads = self._rank.count, settings["threads"]
+        self.about = f"native, {count} MPI ranks x {threads} threads, at most {config.tabular.staleness} rounds apart"
+        alone = "this is the only rank: start several with 'mpirun -n 4 hotloop train ...'"
+        self.notes = (alone,) if count == 1 else ()
+        self.steps_per_iteration = config.tabular.iteration
+        self.plays = None
+        self._made, self._told = 0, 0
+        self._counted: list[dict[str, Any]] = []
+        self._begun = False
+        self._ended = False
+
+    @property
+    def made(self) -> int:
+        """Steps of all ranks that this one knows of."""
+        return self._made
+
+    def advance(self, iterations: int, seconds: float) -> tuple[int, int]:
+        """Makes rounds until all ranks together have made the iterations, or the time is up."""
+        if not self._begun:
+            self._rank.share_table(self.learner.table())
+            self._begun = True
+        start, before = time.perf_counter(), self._told
+        # Records fall on whole counts of iterations: what was made beyond them is told next time.
+        while self._told < before + iterations and time.perf_counter() - start < max(seconds, ROUND):
+            try:
+                self._round()
+            except RankDiedError:
+                self._ended = True
+                raise
+            self._told = min(before + iterations, self._made // self.steps_per_iteration)
+        made = self._told - before
+        return made, made * self.steps_per_iteration
+
+    def _round(self) -> None:
+        self._made += self._rank.round()
+        self._rank.send(0, {})
+        for head in self._rank.receive():
+            self._made += head["steps"]
+            self._counted.append(head["counted"])
+
+    def tally(self) -> Any:
+        """What all ranks counted since the last call."""
+        told = self.learner.tally()
+        for other in self._counted:
+            for key in ("count", "length", "total", "square", "error", "updates"):
+                told[key] += other[key]
+            told["extra"] = [a + b for a, b in zip(told["extra"], other["extra"], strict=True)]
+            told["min"], told["max"] = min(told["min"], other["min"]), max(told["max"], other["max"])
+        self._counted = []
+        return told
+
+    def set_table(self, table: _core.QTable) -> None:
+        """Goes on with another table; the others get it when training begins."""
+        self.learner.set_table(table)
+
+    def close(self) -> None:
+        """Ends the other ranks."""
+        if not self._ended:
+            self._ended = True
+            if not self._begun:
+                self._rank.share_table(self.learner.table())
+            self._rank.stop_others()
+            self._rank.settle()
+
+
+def agreed(config: Config | None) -> Config:
+    """The config of all ranks; those that have none take rank 0's. An error if they differ."""
+    from hotloop.config.loading import build
+
+    told = None if config is None else config.model_dump(mode="json")
+    known = world().allgather(told)
+    for rank, other in enumerate(known):
+        if other is not None and other != known[0]:
+            where = [
+                f"{part}.{key} is {value!r} there and {known[0][part].get(key)!r} here"
+                for part, values in other.items()
+                for key, value in values.items()
+                if known[0][part].get(key) != value
+            ]
+            raise DisagreementError(f"rank {rank} has another config than rank 0: {'; '.join(where[:3])}")
+    return config or build(known[0])
+
+
+def together(config: Config | None, lead: Callable[[], Run]) -> Run:
+    """Rank 0 leads, the others serve; all get what came of it. A rank that fails ends the job."""
+    ranks = world()
+    try:
+        if ranks.Get_rank():
+            serve(agreed(config))
+        run: Run = ranks.bcast(None if ranks.Get_rank() else lead())
+    except DisagreementError:
+        if ranks.Get_rank():
+            raise SystemExit(2) from None
+        raise
+    except BaseException as error:
+        if ranks.Get_size() > 1:
+            _abort(ranks, error)
+        raise
+    return run
+
+
+def _abort(ranks: MPI.Intracomm, error: BaseException) -> None:
+    """Ends all ranks. Rank 0 says why; the others have told it."""
+    if ranks.Get_rank():
+        time.sleep(PATIENCE)
+    lines = str(error) if isinstance(error, RankDiedError) else "".join(traceback.format_exception(error))
+    where = "" if isinstance(error, RankDiedError) else f"rank {ranks.Get_rank()} on {socket.gethostname()} failed:\n"
+    print(f"hotloop: {where}{lines}", file=sys.stderr, flush=True)
+    ranks.Abort(1)
+
+
+def serve(config: Config) -> None:
+    """What every rank but 0 does: rounds, until rank 0 says that it is over."""
+    from hotloop.tabular.settings import settings
+    from hotloop.tabular.spaces import spaces
+
+    # Rank 0 hears of signals and decides what follows from them.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    rank = Rank(config, spaces(config), settings(config))
+    try:
+        rank.share_table(None)
+        while True:
+            made = rank.round()
+            told = rank.engine.tally()
+            counted = {key: value for key, value in told.items() if key not in ("returns", "lengths")}
+            rank.send(made, _finite(counted))
+            if any(head.get("stop") for head in rank.receive()):
+                break
+        rank.settle()
+    except BaseException as error:
+        rank.tell_death(error)
+        raise
+
+
+def _finite(counted: dict[str, Any]) -> dict[str, Any]:
+    # JSON knows no infinity; without an episode there is no smallest return.
+    if counted["count"]:
+        return counted
+    return {**counted, "min": 1e30, "max": -1e30}

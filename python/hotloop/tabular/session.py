@@ -1,0 +1,229 @@
+"""A table that learns in a run: the engine, its counters, and how they go to a checkpoint and come back."""
+
+from __future__ import annotations
+
+import math
+import platform
+import time
+from collections import deque
+from typing import TYPE_CHECKING
+
+from hotloop import _core
+from hotloop.tabular.engines import make_engine
+from hotloop.tabular.evaluation import evaluate_exactly, exact_options
+from hotloop.tabular.player import TablePlayer, from_arrays, to_arrays
+from hotloop.tabular.settings import settings, threads
+from hotloop.tabular.spaces import spaces
+from hotloop.training import checkpoint as checkpoints
+from hotloop.training.counters import Counters, Since
+from hotloop.training.errors import CheckpointError, TrainingError
+from hotloop.training.evaluation import Evaluation, evaluate, evaluation_seed
+from hotloop.training.learning import Introduction
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from hotloop.config import Config
+    from hotloop.training.callbacks import IterationReport
+    from hotloop.training.checkpoint import Arrays, Checkpoint
+
+_NOT_OURS = ("policy_loss", "value_loss", "entropy", "kl", "clip_fraction", "gradient_norm", "epochs")
+
+
+class TabularSession:
+    """A table with its envs, at the start of a run or at one of its checkpoints.
+
+    Args:
+        config: The run's.
+        first: Another run's table to begin with.
+        attempt: Part of every random key.
+    """
+
+    def __init__(
+        self, config: Config, *, first: tuple[Arrays, Arrays] | None = None, attempt: int = 0, debug: bool = False
+    ) -> None:
+        self.config = config
+        self.spaces = spaces(config)
+        self.engine = make_engine(config, self.spaces, settings(config, attempt=attempt))
+        self.steps_per_iteration = self.engine.steps_per_iteration
+        self.counters = Counters(attempt=attempt, recent=deque(maxlen=config.train.until_episodes))
+        self._error = [0.0, 0]
+        if first is not None:
+            self._begin_with(first[0])
+
+    def introduce(self) -> Introduction:
+        """What learns, in words."""
+        tabular = self.config.tabular
+        kind = (
+            f"{tabular.table} table of {self.spaces.states} states x {self.spaces.actions} actions, {tabular.storage}"
+        )
+        return Introduction(
+            learner=f"{self.config.train.algorithm}: {self.engine.about}",
+            work=f"{self.engine.steps_per_iteration} steps an iteration, {kind} ({self.engine.memory / 2**20:.1f} MB)",
+            parameters=self.spaces.states * self.spaces.actions,
+            num_threads=threads(self.config),
+            notes=self.engine.notes,
+        )
+
+    @property
+    def learning_rate(self) -> float:
+        """The first one; schedules go by transition."""
+        return self.config.tabular.learning_rate
+
+    def next_change(self) -> int | None:
+        """Schedules go by transition, inside the engine."""
+        return None
+
+    def promises(self, until: float) -> bool:
+        """Whether an evaluation may confirm that this return is reached; what explores is no measure of it."""
+        if exact_options(self.config.env.name, self.config.env.options) is not None:
+            return True
+        return self.counters.return_recent >= until
+
+    def advance(self, count: int, seconds: float) -> None:
+        """Makes up to `count` iterations; none begins after these seconds."""
+        start = time.perf_counter()
+        iterations, steps = self.engine.advance(count, seconds)
+        spent = time.perf_counter() - start
+        self.counters.iterations += iterations
+        self.counters.steps += steps
+        self.counters.seconds += spent
+        told = {"iterations": iterations, "steps": steps, "gradient_steps": 0, "dropped": 0}
+        times = {"seconds_learn": spent, "seconds_total": spent, "seconds_env": 0.0, "seconds_inference": 0.0}
+        nothing = dict.fromkeys((*_NOT_OURS, "explained_variance"), math.nan)
+        self.counters.since.add({**told, **times, **nothing}, spent)
+
+    def gather(self) -> None:
+        """Takes over what the engine has counted."""
+        told = self.engine.tally()
+        self.counters.episodes += told["count"]
+        self.counters.recent.extend(told["returns"].tolist())
+        self.counters.since.add_episodes(told)
+        self._error[0] += told["error"]
+        self._error[1] += told["updates"]
+
+    def record(self, *, with_statistics: bool) -> IterationReport:
+        """The record of the iterations since the last one."""
+        error, updates = self._error
+        measures = {
+            "td_error": error / updates if updates else math.nan,
+            "states": float(self.engine.rows),
+            "table_megabytes": self.engine.memory / 1e6,
+        }
+        self._error = [0.0, 0]
+        rates = {"learning_rate": self.learning_rate, "entropy": math.nan}
+        described = self.spaces.described
+        report = self.counters.report(rates, described["terms"], described["metrics"], None, measures)
+        self.counters.since = Since()
+        return report
+
+    def evaluate(self) -> Evaluation:
+        """Exactly where the env can be enumerated, else by fresh episodes."""
+        env, train = self.config.env, self.config.train
+        options = exact_options(env.name, env.options)
+        if options is not None:
+            found = evaluate_exactly(self.engine.table(), env.name, options, self.config.tabular.gamma)
+        elif self.engine.plays is not None:
+            found = self.engine.plays(train.evaluate_episodes, evaluation_seed(train.seed))
+        else:
+            found = evaluate(
+                TablePlayer(self.engine.table()),
+                env.name,
+                env.options,
+                episodes=train.evaluate_episodes,
+                seed=evaluation_seed(train.seed),
+                num_threads=1,
+            )
+        self.counters.evaluation = found
+        self.counters.evaluated_at = self.counters.iterations
+        return found
+
+    def policy_bytes(self) -> bytes:
+        """The table, as a checkpoint keeps it."""
+        from safetensors.numpy import save
+
+        return save(to_arrays(self.engine.table()))
+
+    def save(self, folder: Path, date: str) -> Path:
+        """Writes a checkpoint."""
+        self.gather()
+        import numpy as np
+
+        described = self.spaces.described
+        tabular = self.config.tabular
+        manifest = {
+            "env": self.config.env.name,
+            "options": self.config.env.options,
+            "algorithm": self.config.train.algorithm,
+            "table": {
+                "states": 0 if tabular.table == "sparse" else self.spaces.states,
+                "actions": self.spaces.actions,
+                "initial_value": tabular.initial_value,
+            },
+            "gamma": tabular.gamma,
+            "action_repeat": 1,
+            **{key: described[key] for key in ("seats", "observation", "action", "masked")},
+            "steps": self.counters.steps,
+            "iterations": self.counters.iterations,
+            "seed": self.config.train.seed,
+            "attempt": self.counters.attempt,
+            "learner": self.engine.about,
+            "threads": threads(self.config),
+            "isa": _core.isa(),
+            "versions": {
+                "hotloop": _core.__version__,
+                "python": platform.python_version(),
+                "numpy": np.__version__,
+            },
+            "date": date,
+        }
+        counters = {**self.counters.to_json(), "error": self._error}
+        return checkpoints.save(folder, self.policy_bytes(), {}, self.engine.snapshot(), counters, manifest)
+
+    def restore(self, checkpoint: Checkpoint) -> None:
+        """Goes to a checkpoint."""
+        must_belong(checkpoint, self.config)
+        _, envs, counters = checkpoint.state()
+        try:
+            self.engine.set_table(from_arrays(checkpoint.policy()[0], checkpoint.manifest["table"]))
+            self.engine.restore(envs)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise CheckpointError(f"the checkpoint {checkpoint.path} does not fit this run: {error}") from None
+        self._error = counters.pop("error")
+        self.counters = Counters.from_json(counters, self.config.train.until_episodes)
+
+    def save_batch(self, path: Path) -> None:
+        """Tables have no gradients that could fail."""
+        raise TrainingError(f"there is no batch to keep in {path}")
+
+    def close(self) -> None:
+        """Ends what the engine holds."""
+        self.engine.close()
+
+    def _begin_with(self, arrays: Arrays) -> None:
+        states = 0 if "states" in arrays else self.spaces.states
+        described = {
+            "states": states,
+            "actions": self.spaces.actions,
+            "initial_value": self.config.tabular.initial_value,
+        }
+        try:
+            self.engine.set_table(from_arrays(arrays, described))
+        except (CheckpointError, ValueError) as error:
+            raise CheckpointError(f"the run to begin from has another table: {error}") from None
+
+
+def must_belong(checkpoint: Checkpoint, config: Config) -> None:
+    """Refuses a checkpoint of another env, algorithm or seed."""
+    manifest = checkpoint.manifest
+    expected = {
+        "env": config.env.name,
+        "options": config.env.options,
+        "algorithm": config.train.algorithm,
+        "seed": config.train.seed,
+    }
+    for key, value in expected.items():
+        if manifest.get(key) != value:
+            raise CheckpointError(
+                f"the checkpoint {checkpoint.path} is of another run: its {key} is {manifest.get(key)!r}, not {value!r}"
+            )

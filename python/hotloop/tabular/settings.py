@@ -1,0 +1,88 @@
+"""A config as the native engine takes it, and whether its table fits this machine."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from hotloop import _core
+from hotloop.config.errors import ConfigError
+
+if TYPE_CHECKING:
+    from hotloop.config import Config
+    from hotloop.tabular.spaces import Spaces
+
+
+def threads(config: Config) -> int:
+    """How many threads learn in this process."""
+    if config.tabular.runtime == "one":
+        return 1
+    if config.tabular.runtime == "mpi":
+        return config.runner.num_threads or 1
+    return config.runner.num_threads or _core.usable_cores()
+
+
+def settings(config: Config, *, attempt: int = 0, first_worker: int = 0) -> dict[str, Any]:
+    """What `_core.TabularLearner` and `_core.OutsideLearner` are told."""
+    tabular = config.tabular
+    return {
+        "algorithm": config.train.algorithm,
+        "gamma": tabular.gamma,
+        "learning_rate": _schedule(config, "learning_rate"),
+        "exploration": _schedule(config, "exploration"),
+        "batch": tabular.batch_size,
+        "replay": tabular.replay_size,
+        "replays": tabular.replay_updates if tabular.replay_size else 0,
+        "table": "sparse" if tabular.table == "sparse" else "dense",
+        "storage": tabular.storage,
+        "initial_value": tabular.initial_value,
+        "iteration": tabular.iteration,
+        "threads": threads(config),
+        "private": tabular.runtime == "private",
+        "exchange": tabular.runtime == "mpi",
+        "seed": config.train.seed,
+        "attempt": attempt,
+        "first_worker": first_worker,
+    }
+
+
+def _schedule(config: Config, key: str) -> tuple[str, float, float, float]:
+    kind, start, floor, scale = (getattr(config.tabular, key + end) for end in ("_schedule", "", "_floor", "_scale"))
+    if scale is None:
+        # A line ends with the run; the others must be told, which `checks` sees to.
+        scale = config.train.steps or 1
+    return kind, start, floor, float(scale)
+
+
+def check_memory(config: Config, found: Spaces) -> None:
+    """Refuses a dense table that would not fit, and says how large it would be."""
+    if config.tabular.table == "sparse":
+        return
+    needed = _core.table_bytes(settings(config), found.states, found.actions)
+    free = free_memory()
+    if needed > free:
+        raise ConfigError(
+            f"a dense table of {found.states} states x {found.actions} actions needs {_size(needed)}, but only "
+            f"{_size(free)} are free: set tabular.table=sparse, which grows with the states that are seen"
+            + ("" if config.tabular.storage == "f16" else ", or tabular.storage=f16, which takes half")
+        )
+
+
+def free_memory() -> int:
+    """Bytes that the system could give this process without paging."""
+    try:
+        with open("/proc/meminfo") as file:  # noqa: PTH123
+            for line in file:
+                if line.startswith("MemAvailable:"):
+                    return 1024 * int(line.split()[1])
+    except OSError:
+        pass
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def _size(number: int) -> str:
+    for unit in ("bytes", "kB", "MB", "GB", "TB"):
+        if number < 1000 or unit == "TB":
+            return f"{number:.3g} {unit}" if unit != "bytes" else f"{number} bytes"
+        number = number / 1000  # type: ignore[assignment]
+    raise AssertionError
