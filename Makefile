@@ -65,8 +65,8 @@ bench: $(CORE) $(STAMPS)/dev ## Measure the environments beside their peers
 wheel: $(STAMPS)/tools ## Build a wheel into dist/
 	$(BIN)/maturin build --release --locked --out $(DIST)
 
-system-deps: ## Install the system packages that tests can use (root, Debian): none today
-	@echo "No test uses a system package yet; nothing to install."
+system-deps: ## Install the system packages that tests can use (root, Debian): PostgreSQL
+	apt-get install --yes --no-install-recommends postgresql
 
 clean: ## Remove everything that these targets made, .venv included
 	rm -rf $(VENV) target $(DIST) $(CORE) .hypothesis .mypy_cache .pytest_cache .ruff_cache

@@ -44,3 +44,12 @@ def test_ladder_in_words() -> None:
 )
 def test_bad_input_is_refused_in_one_line(arguments: list[str], what: str) -> None:
     assert what in complaint("bench", *arguments)
+
+
+def test_tracking_is_measured_against_the_same_run_without() -> None:
+    *_, end = hotloop_json("bench", "tracking", "--seconds", "0.05", "--repeats", "2")
+    assert [row["name"] for row in end["rows"]] == ["32 envs x 64", "1024 envs x 64"]
+    for row in end["rows"]:
+        assert row["value"] > 0
+        assert len(row["rounds"]) == len(row["rounds_without"]) == 2
+        assert row["cost"] < 1

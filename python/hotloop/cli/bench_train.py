@@ -152,6 +152,52 @@ def solve(
     _print_machine(machine)
 
 
+def tracking(
+    seconds: Seconds = None,
+    repeats: Repeats = None,
+    quick: Quick = False,
+    as_json: Json = False,
+) -> None:
+    """Measure what recording a run costs: the same run with records and without.
+
+    \b
+      hotloop bench tracking
+      hotloop bench tracking --quick
+
+    'cost' is the part of the training's speed that is lost, 'added' what the
+    start and the end of a run take longer.
+    """
+    seconds, repeats = measuring(seconds, repeats, (1.0, 9), (0.3, 3), quick)
+
+    from hotloop.bench.report import on_machine
+    from hotloop.bench.tracking import CASES, compare
+    from hotloop.cli.progress import PartsProgress
+    from hotloop.text import short
+
+    machine = look_at_machine([], as_json)
+    rows = []
+    with PartsProgress(len(CASES)) as progress:
+        for name in CASES:
+            row = compare(name, seconds=seconds, rounds=repeats, progress=functools.partial(progress.at, name))
+            rows.append(row)
+            progress.finish_part(f"{name}: {row.cost:.1%}")
+    if as_json:
+        _emit_rows([row.as_json() for row in rows], machine)
+        return
+    table = _table("case", "steps/s", "spread", "without", "cost", "added")
+    for row in rows:
+        table.add_row(
+            row.name,
+            short(row.recorded.value),
+            _percent(row.recorded.spread),
+            short(row.unrecorded.value),
+            f"{row.cost:.1%}",
+            f"{row.around[0] - row.around[1]:.2f} s",
+        )
+    _print_table(table)
+    print(on_machine(machine))
+
+
 def _emit_rows(rows: list[dict[str, Any]], machine: Machine) -> None:
     for row in rows:
         emit("row", **row)

@@ -35,6 +35,8 @@ _SAMPLE_FIRST: Final = 1.0
 _SAMPLE_EVERY: Final = 5.0
 # Seconds that the end of a run waits for the store to take the rest.
 _LAST_WAIT: Final = 3.0
+# Trackers that were asked for may have to load a lot first, and to send it far away.
+_LAST_WAIT_FOR_TRACKERS: Final = 60.0
 # A run that has not ended an iteration for so many seconds is stalled.
 STALLED_AFTER: Final = 60.0
 # Bytes that should be left on the disk.
@@ -108,9 +110,9 @@ class Feeder:
     def finish(self) -> None:
         """Brings the rest, and waits for that a little."""
         self._closing.set()
-        self._thread.join(_LAST_WAIT)
+        self._thread.join(_LAST_WAIT_FOR_TRACKERS if self._makers or self._trackers else _LAST_WAIT)
         if self._thread.is_alive():
-            self._notices.append(Notice("store-away", f"the store did not answer in time; {_KEPT}"))
+            self._notices.append(Notice("store-away", f"not all could be told in time; {_KEPT}"))
 
     def _work(self) -> None:
         while not self._closing.wait(_PACE):
@@ -157,12 +159,12 @@ class Feeder:
             self._notices.append(Notice("store-away", f"{error}; {_KEPT}"))
 
     def _feed_trackers(self) -> None:
-        for make in self._makers:
+        while self._makers:
             try:
-                self._trackers.append(make())
+                self._trackers.append(self._makers[0]())
             except Exception as error:
                 self._note_failed("a tracker", error)
-        self._makers.clear()
+            self._makers.pop(0)
         if not self._trackers:
             return
         events, self._read_to = journal.read(self._folder / journal.NAME, self._read_to)

@@ -119,12 +119,18 @@ class Recorder(Callback):
                 self._feeder.finish()
 
     def _note(self, event: str, make: Callable[[], dict[str, Any]]) -> None:
-        assert self._journal is not None
-        self._journal.append(lambda: {"event": event, **make()})
+        if self._journal is not None:
+            self._journal.append(lambda: {"event": event, **make()})
 
     def _note_resources(self, sample: dict[str, Any]) -> None:
-        if self._journal is not None:
-            self._note("resources", lambda: {"steps": self._steps, "of": sample})
+        self._note("resources", lambda: {"steps": self._steps, "of": sample})
+
+
+class Unrecorded(Recorder):
+    """Records nothing: what a run would be without it is how its cost is known."""
+
+    def start(self, report: StartReport) -> None:
+        """Opens nothing; then there is nothing to write to."""
 
 
 def _start_facts(report: StartReport, run: str, store: Place | None) -> dict[str, Any]:

@@ -30,7 +30,7 @@ from hotloop.training.files import remove_leftovers
 from hotloop.training.interrupts import Interrupts
 from hotloop.training.learning import Learning, open_session
 from hotloop.training.plan import PACE, Plan, Repetition
-from hotloop.training.recorder import Recorder, plain
+from hotloop.training.recorder import Recorder, Unrecorded, plain
 from hotloop.training.runs import Ending, Run, RunFolder, find_run, find_store, home_of, now
 
 if TYPE_CHECKING:
@@ -56,12 +56,14 @@ class Trainer:
         callbacks: Sequence[Callback],
         store: Place | None,
         repeated: Repetition | None = None,
+        recorded: bool = True,
     ) -> None:
         self._config = config
         self._folder = folder
         self._first = first
         self._debug = debug
-        self._recorder = Recorder(folder.path, store=store, trackers=config.track.trackers)
+        recorder: type[Recorder] = Recorder if recorded else Unrecorded
+        self._recorder = recorder(folder.path, store=store, trackers=config.track.trackers)
         self._alerts = Alerts(config.train.until_episodes)
         self._callbacks = tuple(callbacks)
         self._session: Learning = open_session(config, first=first, debug=debug)
@@ -85,6 +87,7 @@ class Trainer:
         callbacks: Sequence[Callback] = (),
         repeated: Repetition | None = None,
         first: tuple[Arrays, Arrays] | None = None,
+        recorded: bool = True,
     ) -> Self:
         """A new run; `first` are the weights it begins with, where they are at hand already."""
         train = config.train
@@ -110,6 +113,7 @@ class Trainer:
                 callbacks=callbacks,
                 store=place,
                 repeated=repeated,
+                recorded=recorded,
             )
         except BaseException:
             folder.abandon()
