@@ -40,3 +40,19 @@ def test_a_policy_plays_the_episodes_of_its_evaluation(deterministic: bool, tmp_
         episode.finish(by_policy(agent, episode, deterministic=deterministic))
         totals.append(episode.returns[0])
     assert np.mean(totals) == pytest.approx(found.mean)
+
+
+@pytest.mark.parametrize(("env", "options"), [("recall", {}), ("tictactoe", {"opponent": "self"})])
+def test_a_policy_with_memory_remembers_as_in_its_evaluation(env: str, options: dict[str, str], tmp_path: Path) -> None:
+    config = {"train.until": None, "policy.memory": "gru", "policy.memory_size": 8}
+    config |= {f"env.{key}": value for key, value in options.items()}
+    run = hotloop.train(env, steps=8192, home=tmp_path, config=config)
+    agent = hotloop.load(run.path)
+    seats = 2 if options else 1
+    found = evaluate(agent.learner, env, agent.options, episodes=8 * seats, seed=9)
+    totals = []
+    for index in range(8):
+        episode = Episode(env, agent.options, seed=9, index=index)
+        episode.finish(by_policy(agent, episode))
+        totals += episode.returns.tolist()
+    assert np.mean(totals) == pytest.approx(found.mean)

@@ -1,6 +1,7 @@
 """Exported policies do what the policy does: every head, activation, kind of input, with masks and normalisation."""
 
 import json
+import resource
 import sys
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,10 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("tag", {"env.observation": "grid", "ppo.normalize_observations": True}),
     ("tag", {"env.observation": "grid", "policy.encoder": "cnn"}),
     ("tag", {"env.observation": "grid", "policy.encoder": "cnn", "policy.shared": False, "policy.activation": "relu"}),
+    ("recall", {"policy.memory": "lstm", "policy.memory_size": 16, "policy.memory_layers": 2}),
+    ("recall", {"policy.memory": "gru", "policy.memory_size": 16, "policy.shared": False}),
+    ("tag", {"policy.memory": "gru", "policy.memory_size": 8, "ppo.normalize_observations": True}),
+    ("taxi", {"policy.memory": "lstm", "policy.memory_size": 8, "policy.shared": False}),
 ]
 
 
@@ -65,7 +70,7 @@ def test_onnx_does_what_the_policy_does(case: tuple[str, dict[str, Any]], tmp_pa
     assert found.difference < 1e-5
 
 
-@pytest.mark.parametrize("case", [CASES[1], CASES[4], CASES[5], CASES[9]], ids=label)
+@pytest.mark.parametrize("case", [CASES[1], CASES[4], CASES[5], CASES[9], CASES[11], CASES[13], CASES[14]], ids=label)
 def test_a_torch_program_does_what_the_policy_does(case: tuple[str, dict[str, Any]], tmp_path: Path) -> None:
     blueprint, agent = trained(tmp_path, *case)
     write_program(tmp_path / "policy.pt2", blueprint)
@@ -116,6 +121,18 @@ def test_a_model_with_other_weights_is_noticed(taxi: tuple[Blueprint, Agent]) ->
     names = [output.name for output in session.get_outputs()]
     with pytest.raises(ExportError, match="the exported policy is not the same: value differs by"):
         checking.check(lambda given: dict(zip(names, session.run(names, given), strict=True)), agent, blueprint)
+
+
+def test_a_disk_that_is_full_is_told_and_nothing_stays(taxi: tuple[Blueprint, Agent], tmp_path: Path) -> None:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
+    try:
+        for name, write in (("it.onnx", write_onnx), ("it.pt2", write_program)):
+            with pytest.raises(ExportError, match=f"cannot write .*{name}: File too large"):
+                write(tmp_path / name, taxi[0])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_what_is_missing_is_named(

@@ -61,8 +61,6 @@ def export(
             written["torch"] = _told(torch, checking.check(checking.torch_program(torch), agent, blueprint))
     except (ConfigError, ExportError, TrainingError) as error:
         raise UserError(str(error)) from None
-    except OSError as error:
-        raise UserError(f"cannot write {error.filename}: {error.strerror or error}") from None
     if as_json:
         emit("end", run=run, path=str(checkpoint.path), env=blueprint.env, steps=blueprint.steps, **written)
         return

@@ -44,14 +44,9 @@ def _one_of_each(allowed: NDArray[np.int8], draws: np.random.Generator) -> NDArr
 
 def by_policy(agent: Agent, episode: Episode, *, deterministic: bool = True) -> Chooser:
     """A policy's most probable actions in an episode, or actions drawn as an evaluation with that seed draws them."""
-    # Policies without memory say so, or do not speak of it.
-    numbers: int = getattr(agent.learner, "memory_len", 0)
-    remembered: dict[str, Any] = {"memory": np.zeros((episode.seats, numbers), np.float32)} if numbers else {}
+    memory = np.zeros((episode.seats, agent.learner.memory_len), np.float32)
 
     def choose(obs: NDArray[Any], mask: NDArray[np.int8] | None, step: int) -> NDArray[Any]:
-        if remembered:
-            # A seat that does not decide now keeps its memory as it is.
-            remembered["valid"] = episode.valid
         actions, _, _ = agent.learner.act(
             obs,
             mask,
@@ -59,7 +54,8 @@ def by_policy(agent: Agent, episode: Episode, *, deterministic: bool = True) -> 
             seed=episode.seed,
             step=step,
             first_row=episode.index * episode.seats,
-            **remembered,
+            memory=memory,
+            valid=episode.valid,
         )
         return actions
 

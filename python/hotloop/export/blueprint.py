@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, Self, TypeVar
 import numpy as np
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from numpy.typing import NDArray
 
     from hotloop.training.checkpoint import Checkpoint
@@ -289,6 +291,17 @@ class Blueprint:
 
     def _weight(self, ops: Operations[T], name: str) -> T:
         return ops.weight(name, self.weights[name])
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Writes a file, or leaves nothing behind and says why."""
+    part = path.with_name(f".{path.name}.part")
+    try:
+        part.write_bytes(data)
+        part.replace(path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise ExportError(f"cannot write {path}: {error.strerror or error}") from None
 
 
 def _normalisation(

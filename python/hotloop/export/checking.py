@@ -77,8 +77,7 @@ def check(model: Model, agent: Agent, blueprint: Blueprint) -> Check:
         if blueprint.memory_len:
             given["memory"] = theirs
         found = model(given)
-        remembered: dict[str, Any] = {"memory": ours} if blueprint.memory_len else {}
-        actions, log_prob, value = agent.learner.act(seen, mask, deterministic=True, **remembered)
+        actions, log_prob, value = agent.learner.act(seen, mask, deterministic=True, memory=ours)
         pairs = [("value", found["value"], value), *_actions(blueprint, found, actions, log_prob)]
         if blueprint.memory_len:
             theirs = found["next_memory"]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from hotloop import _core
-from hotloop.export.blueprint import Blueprint, ExportError
+from hotloop.export.blueprint import Blueprint, ExportError, write_whole
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -141,14 +141,7 @@ class Graph:
 
 def write_onnx(path: Path, blueprint: Blueprint) -> None:
     """Writes the model; a failure leaves nothing behind."""
-    data = onnx_model(blueprint).SerializeToString()
-    part = path.with_name(f".{path.name}.part")
-    try:
-        part.write_bytes(data)
-        part.replace(path)
-    except OSError:
-        part.unlink(missing_ok=True)
-        raise
+    write_whole(path, onnx_model(blueprint).SerializeToString())
 
 
 def onnx_model(blueprint: Blueprint) -> Any:

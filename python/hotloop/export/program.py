@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from hotloop.export.blueprint import Blueprint, ExportError
+from hotloop.export.blueprint import Blueprint, ExportError, write_whole
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -163,13 +164,10 @@ def write_program(path: Path, blueprint: Blueprint) -> None:
     rest = tuple({0: batch} for _ in examples[1:])
     shapes: tuple[Any, ...] = ({0: batch}, rest) if rest else ({0: batch},)
     program = torch.export.export(module, tuple(examples), dynamic_shapes=shapes)
-    part = path.with_name(f".{path.stem}.part.pt2")
-    try:
-        torch.export.save(program, part)
-        part.replace(path)
-    except (OSError, RuntimeError) as error:
-        part.unlink(missing_ok=True)
-        raise ExportError(f"cannot write {path}: {error}") from None
+    # By way of memory: torch does not survive a disk that is full.
+    data = io.BytesIO()
+    torch.export.save(program, data)
+    write_whole(path, data.getvalue())
 
 
 def _examples(blueprint: Blueprint, rows: int) -> list[Tensor]:
