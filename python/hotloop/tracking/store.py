@@ -16,7 +16,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
-import numpy as np
 from sqlalchemy import Table, and_, create_engine, func, select
 from sqlalchemy.pool import NullPool
 
@@ -28,6 +27,7 @@ from hotloop.tracking.places import find_place
 if TYPE_CHECKING:
     from types import TracebackType
 
+    import numpy as np
     from numpy.typing import NDArray
     from sqlalchemy import Connection, Engine
 
@@ -217,6 +217,8 @@ class Store:
 
     def series(self, run: StoredRun, name: str) -> Series:
         """Every point of a metric."""
+        import numpy as np
+
         keys, points = schema.metric_keys, schema.metrics
         asked = (
             select(points.c.step, points.c.time, points.c.value)
