@@ -62,7 +62,7 @@ def train(
 
     from hotloop.cli import naming
     from hotloop.cli.interrupting import INTERRUPTED, SecondSignalEnds
-    from hotloop.cli.view import choose_view
+    from hotloop.cli.view import choose_view, launched_rank
     from hotloop.config import ConfigError
     from hotloop.training import TrainingError
     from hotloop.training import train as start
@@ -102,7 +102,7 @@ def train(
         raise typer.Exit(INTERRUPTED) from None
     if run.ended == "interrupted":
         raise typer.Exit(INTERRUPTED)
-    if run.config.train.until is not None and not run.solved:
+    if run.config.train.until is not None and not run.solved and not launched_rank():
         _say_what_was_missed(run)
 
 

@@ -6,6 +6,7 @@ Iterations can be far shorter than anyone can look: records are only noted as th
 from __future__ import annotations
 
 import dataclasses
+import os
 import sys
 import time
 from typing import TYPE_CHECKING, Self, TextIO
@@ -43,11 +44,21 @@ class View(Callback):
         pass
 
 
+def launched_rank() -> int | None:
+    """Which of several processes a launcher of MPI has made this one; `None` if there was no launcher."""
+    names = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK")
+    return next((int(os.environ[name]) for name in names if os.environ.get(name, "").isdecimal()), None)
+
+
 def choose_view(*, as_json: bool, detailed: bool) -> View:
     """JSON goes to standard output; what is for people goes there too, or beside JSON to standard error."""
+    rank = launched_rank()
+    if rank:
+        return View()
     if as_json:
         return JsonLines()
-    if sys.stdout.isatty() and not detailed:
+    # A launcher of MPI passes lines on, but no cursor.
+    if sys.stdout.isatty() and not detailed and rank is None:
         from hotloop.cli.live import LiveView
 
         return LiveView()

@@ -115,6 +115,7 @@ class Rank:
         self._out: list[Any] = []
         self._hosts = self.world.allgather(socket.gethostname())
         self._pieces = 1
+        self._heard = time.perf_counter()
         self.sent = 0
         """Bytes sent so far."""
 
@@ -143,21 +144,24 @@ class Rank:
                 self._out.append((message, self.world.Isend([message, len(message)], other, _ROWS)))
                 self.sent += len(message)
 
+    def behind(self) -> list[int]:
+        """The ranks that this one must wait for before it goes on."""
+        return [r for r, done in enumerate(self._rounds) if self._rounds[self.number] - done > self._staleness]
+
     def receive(self) -> list[dict[str, Any]]:
-        """Takes in all that has come; waits only while this rank is too far ahead. Heads of the messages."""
+        """Takes in all that has come; waits a moment if this rank is too far ahead. Heads of the messages."""
         heads: list[dict[str, Any]] = []
-        waited = time.perf_counter()
+        begun = time.perf_counter()
         while True:
             while (found := self._next()) is not None:
                 heads.append(found)
-                waited = time.perf_counter()
-            behind = [r for r, done in enumerate(self._rounds) if self._rounds[self.number] - done > self._staleness]
-            if not behind or any(head.get("stop") for head in heads):
+                self._heard = time.perf_counter()
+            behind = self.behind()
+            if not behind or heads or time.perf_counter() - begun > ROUND:
                 return heads
-            if time.perf_counter() - waited > PATIENCE:
-                raise RankDiedError(
-                    f"rank {behind[0]} on {self._hosts[behind[0]]} was not heard of for {PATIENCE:.0f} s"
-                )
+            if time.perf_counter() - self._heard > PATIENCE:
+                slow = behind[0]
+                raise RankDiedError(f"rank {slow} on {self._hosts[slow]} was not heard of for {PATIENCE:.0f} s")
             time.sleep(0.0005)
 
     def _next(self) -> dict[str, Any] | None:
@@ -246,8 +250,9 @@ class MpiEngine(NativeEngine):
         return made, made * self.steps_per_iteration
 
     def _round(self) -> None:
-        self._made += self._rank.round()
-        self._rank.send(0, {})
+        if not self._rank.behind():
+            self._made += self._rank.round()
+            self._rank.send(0, {})
         for head in self._rank.receive():
             self._made += head["steps"]
             self._counted.append(head["counted"])
@@ -335,10 +340,11 @@ def serve(config: Config) -> None:
     try:
         rank.share_table(None)
         while True:
-            made = rank.round()
-            told = rank.engine.tally()
-            counted = {key: value for key, value in told.items() if key not in ("returns", "lengths")}
-            rank.send(made, _finite(counted))
+            if not rank.behind():
+                made = rank.round()
+                told = rank.engine.tally()
+                counted = {key: value for key, value in told.items() if key not in ("returns", "lengths")}
+                rank.send(made, _finite(counted))
             if any(head.get("stop") for head in rank.receive()):
                 break
         rank.settle()

@@ -248,10 +248,14 @@ class Trainer:
         plan = self._plan
         while (ending := plan.ending(self._session.counters, interrupted=interrupts.asked)) is None:
             session = self._session
+            before = session.counters.iterations
             count = plan.iterations_to_go(session.counters, session.next_change())
             session.advance(count, plan.seconds_to_go(session.counters))
             self._show_progress()
             done = session.counters.iterations
+            if done == before:
+                # The time was up before an iteration was: nothing is due again.
+                continue
             if plan.is_record_due(done) and self._record():
                 continue
             if plan.is_evaluation_due(done):

@@ -1,0 +1,43 @@
+"""The suite `tabular` measures what it says."""
+
+from pathlib import Path
+
+import pytest
+
+from hotloop.bench.measure import Rate
+from hotloop.bench.tabular import Case, Row, mpirun, plan, plot
+from tests.cli.command import complaint, hotloop_json
+
+
+def test_the_plan_has_every_algorithm_table_and_runtime() -> None:
+    cases = plan("taxi", 3, quick=False, ranks=[1, 2])
+    tables = {(a, b) for a in ("dense", "sparse") for b in ("f32", "f16")}
+    assert {case.algorithm for case in cases} == {"q-learning", "sarsa", "expected-sarsa", "double-q-learning"}
+    assert {(case.table, case.storage) for case in cases} == tables
+    assert [case.workers for case in cases if case.runtime == "shared"] == [2, 3]
+    assert [case.workers for case in cases if case.runtime == "mpi"] == [1, 2]
+
+
+def test_a_plot_is_a_picture(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    rows = [Row(Case("taxi"), Rate((1.0,)), 1), Row(Case("taxi", runtime="shared", workers=2), Rate((2.0,)), 1, 1.5)]
+    plot(rows, tmp_path / "scaling.png")
+    assert (tmp_path / "scaling.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.skipif(mpirun() is None, reason="there is no mpirun with mpi4py")
+def test_threads_and_ranks_are_compared_with_one() -> None:
+    briefly = ("--quick", "--seconds", "0.02", "--repeats", "1", "--threads", "2", "--ranks", "1,2")
+    *_, end = hotloop_json("bench", "tabular", "taxi", *briefly)
+    found = {(row["runtime"], row["workers"]): row for row in end["rows"] if row["table"] == "dense"}
+    for runtime in ("shared", "private", "mpi"):
+        row = found[runtime, 2]
+        assert row["speedup"] > 0
+        assert row["efficiency"] == row["speedup"] / 2
+    assert found["private", 2]["memory"] > found["one", 1]["memory"]
+    assert end["rows"][0]["unit"] == "steps/s"
+
+
+def test_what_makes_no_sense_is_refused() -> None:
+    assert "ENV is 'cartpole'" in complaint("bench", "tabular", "cartpole")
+    assert "--threads is 0" in complaint("bench", "tabular", "--threads", "0")
