@@ -27,7 +27,9 @@ def test_json_gives_an_object_per_env() -> None:
     *events, end = hotloop_json("envs")
     assert end == {"event": "end", "envs": len(ENVS)}
     as_listed = json.loads(json.dumps([dataclasses.asdict(env) for env in ENVS]))
-    assert events == [{"event": "env", **env} for env in as_listed]
+    assert [event for event in events if event["event"] == "env"] == [{"event": "env", **env} for env in as_listed]
+    adapters = {event["prefix"]: event["installed"] for event in events if event["event"] == "adapter"}
+    assert adapters["gymnasium:"] is adapters[""] is True
 
 
 def test_json_of_one_env() -> None:

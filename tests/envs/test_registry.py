@@ -50,14 +50,3 @@ def test_entries_cannot_be_changed() -> None:
 def test_unknown_name_gets_a_suggestion(name: str, hint: str) -> None:
     with pytest.raises(ValueError, match=f"no native env '{name}'.*{hint}"):
         hotloop.make_vec(name)
-
-
-@pytest.mark.parametrize("name", ["gymnasium:CartPole-v1", "module:factory"])
-def test_other_sources_of_envs_are_refused_for_now(name: str) -> None:
-    with pytest.raises(ValueError, match=f"'{name}': only native envs can be made at present"):
-        hotloop.make_vec(name)
-
-
-def test_a_callable_is_refused_for_now() -> None:
-    with pytest.raises(TypeError, match="only native envs can be made at present"):
-        hotloop.make_vec(lambda: None)  # type: ignore[arg-type]

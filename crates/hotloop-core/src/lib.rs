@@ -19,6 +19,7 @@ pub mod options;
 pub mod peak;
 pub mod pool;
 pub mod rng;
+pub mod signals;
 pub mod simd;
 mod slot;
 pub mod snapshot;

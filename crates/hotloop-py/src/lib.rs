@@ -15,6 +15,7 @@ mod pool;
 mod registry;
 mod reports;
 mod rollout;
+mod signals;
 mod speed;
 mod state;
 mod tabular;
@@ -35,6 +36,8 @@ mod _core {
     use crate::pool::{Pool, Rollout};
     #[pymodule_export]
     use crate::registry::{describe, list_envs, transitions};
+    #[pymodule_export]
+    use crate::signals::Signals;
     #[pymodule_export]
     use crate::speed::{fma_peak, update_speed};
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+    from hotloop.envs.adapters.opening import AdapterEntry
     from hotloop.envs.registry import EnvEntry, OptionEntry
 
 
@@ -20,7 +21,7 @@ def envs(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="Show this env in full.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
 ) -> None:
-    """List the native envs, or show one in full: options, rewards, state.
+    """List the envs, or show a native one in full: options, rewards, state.
 
     \b
       hotloop envs                       all of them, a line each
@@ -36,6 +37,9 @@ def envs(
     if as_json:
         for entry in entries:
             emit("env", **dataclasses.asdict(entry))
+        if name is None:
+            for adapter, installed in _installed():
+                emit("adapter", prefix=adapter.prefix, what=adapter.what, installed=installed)
         emit("end", envs=len(entries))
         return
     from rich.console import Console
@@ -43,7 +47,8 @@ def envs(
     console = Console(highlight=False)
     if name is None:
         console.print(_overview(entries))
-        console.print("\n'hotloop envs NAME' shows one in full.", markup=False)
+        console.print("\n'hotloop envs NAME' shows one in full.\n", markup=False)
+        console.print(_adapters())
     else:
         _print_in_full(console, entries[0])
 
@@ -62,6 +67,25 @@ def _overview(entries: list[EnvEntry]) -> Table:
     table = _plain_table("name", "observation", "action", "about", wide="about")
     for entry in entries:
         table.add_row(entry.name, entry.observation, entry.action, entry.about)
+    return table
+
+
+def _installed() -> list[tuple[AdapterEntry, bool]]:
+    """The adapters of Python envs, and whether each has what it needs here."""
+    from importlib.util import find_spec
+
+    from hotloop.envs.adapters.opening import ADAPTERS
+
+    return [(entry, entry.module is None or find_spec(entry.module) is not None) for entry in ADAPTERS]
+
+
+def _adapters() -> Table:
+    from rich.markup import escape
+
+    table = _plain_table("Python envs", "installed", "what follows", wide="what follows")
+    for entry, installed in _installed():
+        how = "yes" if installed else f"no: pip install {entry.install}"
+        table.add_row(escape(entry.prefix or "MODULE:FACTORY"), how, escape(entry.what))
     return table
 
 

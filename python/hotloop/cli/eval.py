@@ -52,6 +52,7 @@ def evaluate(
 
     from hotloop.cli import naming
     from hotloop.cli.judgement import tell_judgement
+    from hotloop.envs.registry import is_native
     from hotloop.envs.suites import suite_of
     from hotloop.episodes.episode import fresh_seed
     from hotloop.policies.agent import load
@@ -65,7 +66,10 @@ def evaluate(
         agent = load(path)
     except TrainingError as error:
         raise UserError(str(error)) from None
-    options = {**agent.options, **_options(agent, changes or [])}
+    if changes and not is_native(agent.env):
+        raise UserError(f"{changes[0]} cannot be changed here: Python envs keep the options of their run")
+    changed = _options(agent, changes or []) if is_native(agent.env) else {}
+    options = {**agent.options, **changed}
     how = {"seed": seed, "deterministic": not stochastic, "options": options}
     folder = _run_folder(agent.path) if keep else None
     if (suite := suite_of(agent.env)) is not None and not changes:
@@ -74,15 +78,18 @@ def evaluate(
             _keep(folder, store, agent.steps, each, {**how, "options": {**options, **cell.options}})
         _require(tell_judgement(agent, judged, path.name, as_json), at_least)
         return
-    found = play(
-        agent.learner,
-        agent.env,
-        options,
-        episodes=episodes,
-        seed=fresh_seed(seed),
-        deterministic=not stochastic,
-        action_repeat=agent.action_repeat,
-    )
+    if is_native(agent.env):
+        found = play(
+            agent.learner,
+            agent.env,
+            options,
+            episodes=episodes,
+            seed=fresh_seed(seed),
+            deterministic=not stochastic,
+            action_repeat=agent.action_repeat,
+        )
+    else:
+        found = _play_python(agent, episodes, fresh_seed(seed), deterministic=not stochastic)
     _keep(folder, store, agent.steps, found, how)
     if as_json:
         emit("end", run=path.name, path=str(agent.path), env=agent.env, steps=agent.steps, **plain(vars(found)))
@@ -152,6 +159,22 @@ def _keep(run: Path | None, store: str | None, steps: int, found: Evaluation, ho
             feed(link, run)
     except StoreError as error:
         tell(f"The result is recorded in the run's folder only: {error}")
+
+
+def _play_python(agent: Agent, episodes: int, seed: int, *, deterministic: bool) -> Evaluation:
+    """Plays Python envs, in processes as the run's config has them."""
+    from hotloop.config import ConfigError
+    from hotloop.config.loading import stored_config
+    from hotloop.training.python_evaluation import evaluate_python
+
+    folder = _run_folder(agent.path)
+    if folder is None:
+        raise UserError(f"{agent.path} lies in no run: how its Python envs are made is not known")
+    try:
+        config = stored_config(folder / "config.yaml")
+        return evaluate_python(agent.learner, config, episodes=episodes, seed=seed, deterministic=deterministic)
+    except ConfigError as error:
+        raise UserError(str(error)) from None
 
 
 def _in_words(agent: Agent, found: Evaluation) -> list[str]:

@@ -35,6 +35,9 @@ def train(
     store: Annotated[
         str | None, typer.Option(metavar="URL", help="Where runs are listed: a file, postgresql://..., or none.")
     ] = None,
+    worker_python: Annotated[
+        str | None, typer.Option(metavar="PATH", help="The interpreter that Python envs run in.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
 ) -> None:
     """Train a policy on an env with PPO, or a table with Q-learning.
@@ -45,6 +48,7 @@ def train(
       hotloop train cartpole ppo.epochs=2 runner.num_envs=512 --steps 1000000
       hotloop train cartpole --preset ultra-fast
       hotloop train tictactoe train.algorithm=q-learning
+      hotloop train gymnasium:CartPole-v1 --steps 200000   any Python env
       hotloop train --resume last                   go on where a run was ended or killed
       hotloop train cartpole --json | tail -1       what came of it
 
@@ -67,6 +71,8 @@ def train(
     from hotloop.training import TrainingError
     from hotloop.training import train as start
 
+    if worker_python is not None:
+        overrides = [*(overrides or []), f"runner.worker_python={worker_python}"]
     limits: dict[str, Any] = {"steps": steps, "episodes": episodes, "minutes": minutes, "until": until}
     view = choose_view(as_json=as_json, detailed=debug)
     try:
@@ -107,11 +113,12 @@ def train(
 
 
 def _check_env(env: str) -> None:
-    from hotloop.envs.registry import native_name
+    from hotloop.envs.registry import is_native, native_name
 
+    if not is_native(env):
+        return
     try:
-        if not env.startswith("gymnasium:"):
-            native_name(env)
+        native_name(env)
     except ValueError as error:
         raise UserError(str(error)) from None
 

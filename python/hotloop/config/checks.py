@@ -19,8 +19,10 @@ def check(config: Config) -> None:
             _check_env(config)
         check_tabular(config)
         return
-    seats = _check_env(config)
-    _check_batches(config, seats)
+    from hotloop.envs.registry import is_native
+
+    if is_native(config.env.name):
+        check_batches(config, _check_env(config))
     _check_sequences(config)
     _check_schedules(config)
     for size in config.policy.hidden:
@@ -48,7 +50,8 @@ def _check_env(config: Config) -> int:
         raise ConfigError(f"env: {error}") from None
 
 
-def _check_batches(config: Config, seats: int) -> None:
+def check_batches(config: Config, seats: int) -> None:
+    """Whether minibatches fit the rollout; of Python envs the seats are known only once they are made."""
     rollout = config.runner.num_envs * seats * config.ppo.horizon
     if config.ppo.minibatch_size > rollout:
         agents = f" x {seats} agents" if seats > 1 else ""

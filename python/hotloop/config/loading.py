@@ -154,9 +154,9 @@ def _algorithm(layers: Iterable[Mapping[str, Any]]) -> object:
 
 
 def _packaged_defaults(env: str, algorithm: object) -> dict[str, Any]:
-    from hotloop.envs.registry import native_name
+    from hotloop.envs.registry import is_native, native_name
 
-    if algorithm != "ppo" and env.startswith("gymnasium:"):
+    if not is_native(env):
         return {}
     # What suits a network does not suit a table.
     folder = PACKAGED if algorithm == "ppo" else PACKAGED / "tabular"

@@ -22,7 +22,7 @@ class EnvConfig(Part):
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
-    name: str = Field(description="The name of a native env; `hotloop envs` lists them.")
+    name: str = Field(description="A native env, `gymnasium:ID`, `module:factory`, ...; `hotloop envs` lists them.")
 
     @property
     def options(self) -> dict[str, Any]:
@@ -45,6 +45,40 @@ class RunnerConfig(Part):
         ge=1,
         le=1000,
         description="Ticks that a step spans, repeating the action and adding up rewards; for envs that forbid none.",
+    )
+    num_workers: int | None = Field(
+        default=None,
+        ge=0,
+        le=4096,
+        description="Processes that step Python envs; left out: one per core. 0 steps them in the trainer's, to debug.",
+    )
+    envs_per_worker: int | None = Field(
+        default=None, ge=1, description="Envs of each process, in place of runner.num_workers."
+    )
+    groups_per_worker: int = Field(
+        default=2, ge=1, description="Groups that a process's envs are cut into; a group moves as a unit."
+    )
+    groups_per_batch: int = Field(
+        default=1, ge=1, description="Groups of Python envs that are waited for; the first to be ready are taken."
+    )
+    step_timeout: float | None = Field(
+        default=60.0, gt=0, description="Seconds that a Python env's step may take before its process is replaced."
+    )
+    reset_timeout: float | None = Field(
+        default=120.0, gt=0, description="Seconds that a Python env's reset may take before its process is replaced."
+    )
+    memory_limit: int | None = Field(
+        default=None, ge=16, description="Megabytes that a process may hold before it is replaced; left out: any."
+    )
+    restart_limit: int | None = Field(
+        default=100, ge=0, description="Faults of one process within an hour that the run survives; null: any number."
+    )
+    worker_cores: int | None = Field(
+        default=None, ge=1, description="Cores that each process is tied to; left out: the system decides."
+    )
+    numa_node: int | None = Field(default=None, ge=0, description="The NUMA node whose cores the processes use.")
+    worker_python: str | None = Field(
+        default=None, description="The interpreter of the processes, if another than this one has what envs need."
     )
 
 

@@ -101,15 +101,18 @@ def _shape_text(shape: list[int]) -> str:
     return "x".join(map(str, shape))
 
 
+def is_native(env: str) -> bool:
+    """Whether a name is meant for a native env; others have a colon: `gymnasium:ID`, `module:factory`."""
+    return ":" not in env
+
+
 def native_name(env: object) -> str:
     """The name, if it is one of a native env; otherwise an error that says what would do."""
     names = {entry["name"]: entry["gymnasium_id"] for entry in _core.list_envs()}
     if not isinstance(env, str):
-        raise TypeError(f"env is {env!r}: only native envs can be made at present, by name: {', '.join(names)}")
+        raise TypeError(f"env is {env!r}: expected the name of a native env: {', '.join(names)}")
     if env in names:
         return env
-    if ":" in env:
-        raise ValueError(f"env is {env!r}: only native envs can be made at present: {', '.join(names)}")
     candidates = {word.lower(): name for name, id in names.items() for word in (name, id, id.partition("-v")[0])}
     near = difflib.get_close_matches(env.lower().removeprefix("hotloop/").replace("_", "-"), candidates, n=1)
     hint = f" Did you mean {candidates[near[0]]!r}?" if near else ""

@@ -1,17 +1,19 @@
 """Making runners: by name, and as Gymnasium's `make_vec` asks for them."""
 
 import inspect
-from collections.abc import Mapping, Sequence
-from typing import Any
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
 
 from gymnasium.vector import AutoresetMode
 
-from hotloop.envs.registry import native_name
+from hotloop.envs.registry import is_native, native_name
+from hotloop.runners.health import Limits
 from hotloop.runners.threads import ThreadRunner
 
 
 def make_vec(
-    env: str,
+    env: str | Callable[..., Any],
     num_envs: int = 1,
     *,
     num_threads: int | None = None,
@@ -24,11 +26,17 @@ def make_vec(
     pin_threads: bool = False,
     action_repeat: int = 1,
     render_mode: str | None = None,
+    num_workers: int | None = None,
+    groups_per_worker: int = 2,
+    limits: Limits | None = None,
+    worker_python: str | os.PathLike[str] | None = None,
 ) -> ThreadRunner:
     """Many envs as one `gymnasium.vector.VectorEnv`.
 
     Args:
-        env: The name of a native env; `hotloop.list_envs()` lists them.
+        env: The name of a native env (`hotloop.list_envs()` lists them), `gymnasium:ID` or another adapter's name
+            (`hotloop envs` lists those), `module:factory`, or something to call for an env. All but native envs are
+            stepped by worker processes.
         num_envs: How many envs. The attribute `num_envs` of the result counts rows; they differ where an env has
             several seats.
         num_threads: How many threads step the envs, the calling one among them. Left out: as many as this process has
@@ -47,6 +55,12 @@ def make_vec(
             the step. `max_steps` counts ticks. For envs that forbid no actions.
         render_mode: What `render` gives for each env: `"ansi"` for text, `"rgb_array"` for pictures (which need the
             extra `video`).
+        num_workers: How many processes step Python envs; left out: one per core. 0 steps them in this one, where
+            exceptions come through and a debugger works.
+        groups_per_worker: Into how many groups a process's envs are cut.
+        limits: What a process may take before it is replaced: time, memory, cores, faults (`hotloop.runners.health`).
+        worker_python: The interpreter of the processes, if another than this one has what the envs need. It needs
+            NumPy, and none of this package.
 
     >>> envs = make_vec("cartpole", num_envs=3)
     >>> obs, info = envs.reset(seed=0)
@@ -55,6 +69,28 @@ def make_vec(
     array([1., 1., 1.], dtype=float32)
     >>> envs.close()
     """
+    if not isinstance(env, str) or not is_native(env):
+        from hotloop.runners.processes import ProcessRunner
+
+        _refuse(env, num_threads=num_threads, num_groups=num_groups, render_mode=render_mode)
+        if pin_threads or action_repeat != 1:
+            raise ValueError("pin_threads and action_repeat are for native envs")
+        made = ProcessRunner(
+            env,
+            num_envs,
+            num_workers=num_workers,
+            groups_per_worker=groups_per_worker,
+            groups_per_batch=groups_per_batch,
+            options=options,
+            autoreset_mode=autoreset_mode,
+            infos=infos,
+            first_env=first_env,
+            limits=limits,
+            worker_python=worker_python,
+        )
+        # It has the same interface, and `health` and `listen` besides; which of the two it is, the name alone tells.
+        return cast("ThreadRunner", made)
+    _refuse(env, num_workers=num_workers, limits=limits, worker_python=worker_python)
     return ThreadRunner(
         native_name(env),
         num_envs,
@@ -69,6 +105,13 @@ def make_vec(
         action_repeat=action_repeat,
         render_mode=render_mode,
     )
+
+
+def _refuse(env: object, **given: object) -> None:
+    for name, value in given.items():
+        if value is not None:
+            kind = "native" if isinstance(env, str) and is_native(env) else "Python"
+            raise ValueError(f"{name} was given, but {env} is a {kind} env, which has none")
 
 
 _OF_RUNNER = set(inspect.signature(make_vec).parameters) - {"env", "num_envs", "options"}

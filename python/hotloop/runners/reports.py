@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,6 +89,24 @@ class Fault:
     episode: int
     step: int
     what: str
+    kind: str = "output"
+    """`output` (of a native env), `raise`, `exit`, `killed`, `timeout` or `memory`."""
+    worker: int | None = None
+    """Which worker process had the env."""
+    seed: int | None = None
+    """What the env's episode was seeded with, if it was."""
+    actions: tuple[Any, ...] = ()
+    """The last actions that the env was sent, oldest first."""
+    traceback: str = ""
+    """From where it happened, as far as it is known."""
+
+    def report(self) -> str:
+        """All of it, in words."""
+        where = f"env {self.env}" + ("" if self.worker is None else f" of worker {self.worker}")
+        told = [f"{where}, episode {self.episode}, seed {self.seed}: {self.what}"]
+        if self.actions:
+            told.append(f"last actions: {', '.join(map(str, self.actions))}")
+        return "\n".join([*told, self.traceback.rstrip()]).rstrip()
 
 
 @dataclass(frozen=True)

@@ -253,9 +253,13 @@ class ThreadRunner(VectorEnv[Any, Any, Any]):
         self._seed_now = -1
         return seen
 
+    def _told_episodes(self) -> _core._Episodes:
+        """The episodes that finished since the last call, as the trainer counts them."""
+        return self._pool.episodes()
+
     def episodes(self) -> EpisodeReport:
         """The episodes that finished since the last call."""
-        return EpisodeReport.from_core(self._pool.episodes(), self.reward_terms, self.metrics)
+        return EpisodeReport.from_core(self._told_episodes(), self.reward_terms, self.metrics)
 
     def faults(self) -> FaultReport:
         """The envs that gave what they must not give, since the last call; each was cut and reset."""

@@ -109,7 +109,8 @@ class RunFolder:
     @classmethod
     def create(cls, config: Config, *, name: str | None, given_home: str | Path | None) -> Self:
         """A new folder under the home, with the config in it."""
-        name = name or f"{config.env.name}-{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+        env = re.sub(r"[^\w.+=@-]+", "-", config.env.name)
+        name = name or f"{env}-{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
         if not re.fullmatch(r"[\w][\w.+=@-]*", name):
             raise TrainingError(f"the name {name!r} cannot be a folder's: use letters, digits, and . _ - + = @")
         path = home(given_home) / "runs" / name

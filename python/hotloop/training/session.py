@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from hotloop import _core
 from hotloop.config.errors import ConfigError
+from hotloop.envs.registry import is_native
 from hotloop.episodes.keeping import Top
 from hotloop.policies.spec import description
 from hotloop.ppo.learners import Learner, build, choose
@@ -18,6 +19,7 @@ from hotloop.training.counters import Counters, Since
 from hotloop.training.errors import CheckpointError
 from hotloop.training.evaluation import Evaluation, evaluate, evaluation_seed
 from hotloop.training.learning import Introduction
+from hotloop.training.python_evaluation import evaluate_python
 from hotloop.training.sources import make_source
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hotloop.config import Config
+    from hotloop.runners.reports import Fault
     from hotloop.training.callbacks import IterationReport
     from hotloop.training.checkpoint import Arrays, Checkpoint
 
@@ -83,8 +86,15 @@ class Session:
             work=f"{config.runner.num_envs} envs x {config.ppo.horizon} steps, policy {sizes} ({weights} weights)",
             parameters=weights,
             num_threads=self.learner.num_threads,
-            notes=(*notes, *self._notes),
+            notes=(*notes, *self._notes, *getattr(self.source, "notes", ())),
         )
+
+    def take_troubles(self) -> list[Fault]:
+        """What went wrong in Python envs since the last call."""
+        found: list[Fault] = getattr(self.source, "troubles", [])
+        taken = found[:]
+        found.clear()
+        return taken
 
     def next_change(self) -> int | None:
         """The next iteration whose settings differ from this one's."""
@@ -148,6 +158,10 @@ class Session:
         """Plays the run's evaluation episodes; `top` has the best of them."""
         train, env, repeat = self.config.train, self.config.env, self.config.runner.action_repeat
         seed = evaluation_seed(train.seed)
+        if not is_native(env.name):
+            return self._evaluated(
+                evaluate_python(self.learner, self.config, episodes=train.evaluate_episodes, seed=seed)
+            )
         self.top = Top(env.name, env.options, seed=seed, action_repeat=repeat)
         found = evaluate(
             self.learner,
@@ -159,6 +173,9 @@ class Session:
             action_repeat=repeat,
             top=self.top,
         )
+        return self._evaluated(found)
+
+    def _evaluated(self, found: Evaluation) -> Evaluation:
         self.counters.evaluation = found
         self.counters.evaluated_at = self.counters.iterations
         return found

@@ -10,7 +10,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hotloop.config import Config
+    from hotloop.config.models import RunnerConfig
     from hotloop.ppo.learners import Learner
+    from hotloop.runners.processes import ProcessRunner
+    from hotloop.runners.reports import Fault
     from hotloop.runners.threads import ThreadRunner
 
 # Rows of a group, which one thread carries through the horizon.
@@ -108,7 +111,7 @@ class NativeSource:
 class ServedSource:
     """Any runner that resets envs in the same step; the policy serves the groups that are ready first."""
 
-    def __init__(self, runner: ThreadRunner, described: Mapping[str, Any]) -> None:
+    def __init__(self, runner: ThreadRunner | ProcessRunner, described: Mapping[str, Any]) -> None:
         self.described = described
         self.rows = runner.num_envs
         self.runner = runner
@@ -137,7 +140,7 @@ class ServedSource:
 
     def episodes(self) -> _core._Episodes:
         """Episodes that finished since the last call."""
-        return self.runner._pool.episodes()
+        return self.runner._told_episodes()
 
     def faults(self) -> int:
         """How many envs faulted since the last call."""
@@ -157,6 +160,74 @@ class ServedSource:
         self.runner.close()
 
 
+class PythonSource(ServedSource):
+    """Python envs in worker processes."""
+
+    def __init__(self, config: Config) -> None:
+        from hotloop.config.checks import check_batches
+
+        runner = make_runner(config.env.name, config.env.options, config.runner, config.runner.num_envs)
+        super().__init__(runner, runner.described)
+        self.troubles: list[Fault] = []
+        """What went wrong since somebody last looked."""
+        self.notes: tuple[str, ...] = ()
+        self._runner = runner
+        runner.listen(self.troubles.append)
+        try:
+            check_batches(config, runner.seats)
+        except BaseException:
+            runner.close()
+            raise
+
+    def restore(self, state: bytes) -> None:
+        """Goes back to a snapshot; says so if envs start anew."""
+        super().restore(state)
+        if self._runner.started_anew:
+            self.notes = (
+                f"{self._runner.started_anew} of {self._runner.env_count} envs do not offer their state: "
+                "their next episodes start now, from keyed seeds",
+            )
+
+
 def make_source(config: Config, *, debug: bool = False) -> Source:
     """The envs of a run."""
-    return NativeSource(config, debug=debug)
+    from hotloop.envs.registry import is_native
+
+    return NativeSource(config, debug=debug) if is_native(config.env.name) else PythonSource(config)
+
+
+def make_runner(name: str, options: dict[str, Any], config: RunnerConfig, num_envs: int) -> ProcessRunner:
+    """A runner of Python envs as the config has it; what cannot be made is an error of the config."""
+    from hotloop.config.errors import ConfigError
+    from hotloop.runners.health import EnvError, Limits
+    from hotloop.runners.processes import ProcessRunner
+
+    if config.action_repeat != 1:
+        raise ConfigError("runner.action_repeat is for native envs")
+    workers = config.num_workers
+    if config.envs_per_worker is not None:
+        if workers is not None:
+            raise ConfigError("runner.num_workers and runner.envs_per_worker say the same: leave one of them out")
+        workers = -(-num_envs // config.envs_per_worker)
+    limits = Limits(
+        step=config.step_timeout,
+        reset=config.reset_timeout,
+        memory=config.memory_limit,
+        cores=config.worker_cores,
+        restarts=config.restart_limit,
+        numa_node=config.numa_node,
+    )
+    try:
+        return ProcessRunner(
+            name,
+            num_envs,
+            num_workers=workers,
+            groups_per_worker=config.groups_per_worker,
+            groups_per_batch=config.groups_per_batch,
+            options=options,
+            autoreset_mode="same_step",
+            limits=limits,
+            worker_python=config.worker_python,
+        )
+    except (EnvError, OSError) as error:
+        raise ConfigError(f"env.name is {name!r}: {error}") from None

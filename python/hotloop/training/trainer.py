@@ -11,10 +11,11 @@ import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Self
 
 from hotloop import _core
 from hotloop.episodes import keeping
+from hotloop.runners.health import WorkersFailedError
 from hotloop.tracking.alerts import Alerts
 from hotloop.training import checkpoint as checkpoints
 from hotloop.training.callbacks import (
@@ -250,7 +251,12 @@ class Trainer:
             session = self._session
             before = session.counters.iterations
             count = plan.iterations_to_go(session.counters, session.next_change())
-            session.advance(count, plan.seconds_to_go(session.counters))
+            try:
+                session.advance(count, plan.seconds_to_go(session.counters))
+            except WorkersFailedError as error:
+                self._tell_faults()
+                self._give_up(error)
+            self._tell_faults()
             self._show_progress()
             done = session.counters.iterations
             if done == before:
@@ -265,6 +271,33 @@ class Trainer:
             if self._is_best or plan.is_checkpoint_due(done):
                 self._checkpoint()
         return ending
+
+    def _tell_faults(self) -> None:
+        """Tells of Python envs and processes that were replaced."""
+        counters = self._session.counters
+        for fault in getattr(self._session, "take_troubles", list)():
+            what = f"env {fault.env} of worker {fault.worker} was replaced ({fault.kind}): {fault.what}"
+            self._tell(
+                "trouble",
+                TroubleReport(
+                    iterations=counters.iterations,
+                    steps=counters.steps,
+                    what=what,
+                    attempt=counters.attempt,
+                    kind="worker-restarted",
+                    facts=dataclasses.asdict(fault),
+                ),
+            )
+
+    def _give_up(self, error: WorkersFailedError) -> NoReturn:
+        """Keeps what was learned, and ends with a report."""
+        if self._saved_at != self._session.counters.iterations:
+            self._checkpoint()
+        name = self._folder.path.name
+        raise TrainingError(
+            f"{error}\n\nThe run ended with a checkpoint at step {self._session.counters.steps}; once its envs are "
+            f"repaired it goes on with: hotloop train --resume {name}"
+        ) from error
 
     def _record(self) -> bool:
         """Tells what happened since the last record; gives whether the run was rolled back."""

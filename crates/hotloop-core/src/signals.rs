@@ -1,0 +1,219 @@
+//! How a runner and its worker processes wake each other: words in shared memory, waited for without spinning.
+//!
+//! Nothing here is ever locked, so a worker that is killed at any instruction leaves nothing that others wait for. A
+//! group is handed over by a counter: what was written before the counter moved is seen by who reads it after.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// Words that lie on one cache line.
+const LINE: usize = 16;
+const ALARM: usize = 1;
+const TICKETS: usize = 2;
+/// Of a group's words.
+const REQUEST: usize = 0;
+const DONE: usize = 1;
+const TICKET: usize = 2;
+const COMMAND: usize = 3;
+
+/// The words of one runner: its own bell, a bell for each worker, and a line for each group.
+#[derive(Clone, Copy)]
+pub struct Signals<'a> {
+    words: &'a [AtomicU32],
+    workers: usize,
+    groups: usize,
+}
+
+impl<'a> Signals<'a> {
+    /// How many words a runner needs.
+    pub fn words(workers: usize, groups: usize) -> usize {
+        (1 + workers + groups) * LINE
+    }
+
+    /// Over words that are zero at first, and shared with the other side.
+    pub fn new(words: &'a [AtomicU32], workers: usize, groups: usize) -> Self {
+        assert!(words.len() >= Self::words(workers, groups), "there are words for every worker and group");
+        Self { words, workers, groups }
+    }
+
+    fn bell(&self, worker: usize) -> &'a AtomicU32 {
+        assert!(worker < self.workers, "there is a worker {worker}");
+        &self.words[(1 + worker) * LINE]
+    }
+
+    fn group(&self, group: usize) -> &'a [AtomicU32] {
+        assert!(group < self.groups, "there is a group {group}");
+        &self.words[(1 + self.workers + group) * LINE..][..LINE]
+    }
+
+    fn ticket(&self) -> u32 {
+        self.words[TICKETS].fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Hands a group to its worker.
+    pub fn send(&self, group: usize, worker: usize, command: u32) {
+        let words = self.group(group);
+        words[COMMAND].store(command, Ordering::Relaxed);
+        words[TICKET].store(self.ticket(), Ordering::Relaxed);
+        words[REQUEST].fetch_add(1, Ordering::Release);
+        ring(self.bell(worker));
+    }
+
+    /// Takes a group back that a lost worker had; it counts as done.
+    pub fn take_back(&self, group: usize) {
+        let words = self.group(group);
+        words[DONE].store(words[REQUEST].load(Ordering::Relaxed), Ordering::Release);
+    }
+
+    fn is_done(&self, group: usize) -> bool {
+        let words = self.group(group);
+        words[DONE].load(Ordering::Acquire) == words[REQUEST].load(Ordering::Relaxed)
+    }
+
+    /// Waits until so many of the groups in flight are done, an alarm is raised, or the time is up; gives those that are
+    /// done, the first to finish first.
+    pub fn receive(&self, flying: &[usize], count: usize, time: Duration) -> Vec<usize> {
+        let start = Instant::now();
+        let (bell, alarm) = (&self.words[0], &self.words[ALARM]);
+        loop {
+            let seen = bell.load(Ordering::Acquire);
+            let mut ready: Vec<usize> = flying.iter().copied().filter(|group| self.is_done(*group)).collect();
+            let left = time.saturating_sub(start.elapsed());
+            if ready.len() >= count || left.is_zero() || alarm.swap(0, Ordering::AcqRel) != 0 {
+                let newest = self.words[TICKETS].load(Ordering::Relaxed);
+                // By age, so that counters may wrap.
+                let age = |group: &usize| newest.wrapping_sub(self.group(*group)[TICKET].load(Ordering::Relaxed));
+                ready.sort_by_key(|group| std::cmp::Reverse(age(group)));
+                return ready;
+            }
+            wait(bell, seen, left);
+        }
+    }
+
+    /// Makes `receive` return, now or when it is called next.
+    pub fn alarm(&self) {
+        self.words[ALARM].store(1, Ordering::Release);
+        ring(&self.words[0]);
+    }
+
+    /// A worker waits for one of its groups; gives the one that was sent first and its command.
+    pub fn next(&self, worker: usize, groups: &[usize], time: Duration) -> Option<(usize, u32)> {
+        let start = Instant::now();
+        let bell = self.bell(worker);
+        loop {
+            let seen = bell.load(Ordering::Acquire);
+            let newest = self.words[TICKETS].load(Ordering::Relaxed);
+            let waiting = groups.iter().copied().filter(|group| {
+                let words = self.group(*group);
+                words[REQUEST].load(Ordering::Acquire) != words[DONE].load(Ordering::Relaxed)
+            });
+            let age = |group: &usize| newest.wrapping_sub(self.group(*group)[TICKET].load(Ordering::Relaxed));
+            if let Some(group) = waiting.max_by_key(age) {
+                return Some((group, self.group(group)[COMMAND].load(Ordering::Relaxed)));
+            }
+            let left = time.saturating_sub(start.elapsed());
+            if left.is_zero() {
+                return None;
+            }
+            wait(bell, seen, left);
+        }
+    }
+
+    /// A worker hands a group back.
+    pub fn done(&self, group: usize) {
+        let words = self.group(group);
+        words[TICKET].store(self.ticket(), Ordering::Relaxed);
+        words[DONE].store(words[REQUEST].load(Ordering::Relaxed), Ordering::Release);
+        ring(&self.words[0]);
+    }
+}
+
+fn ring(bell: &AtomicU32) {
+    bell.fetch_add(1, Ordering::AcqRel);
+    #[cfg(target_os = "linux")]
+    // SAFETY: the word lives as long as the borrow.
+    unsafe {
+        libc::syscall(libc::SYS_futex, bell.as_ptr(), libc::FUTEX_WAKE, i32::MAX);
+    }
+}
+
+/// Sleeps until the bell is rung; may return early.
+#[cfg(target_os = "linux")]
+fn wait(bell: &AtomicU32, seen: u32, time: Duration) {
+    let time = time.min(Duration::from_secs(3600));
+    let limit = libc::timespec { tv_sec: time.as_secs() as _, tv_nsec: time.subsec_nanos().into() };
+    // SAFETY: the word and the limit live as long as the call; shared between processes, so not a private futex.
+    unsafe {
+        libc::syscall(libc::SYS_futex, bell.as_ptr(), libc::FUTEX_WAIT, seen, &raw const limit);
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn wait(bell: &AtomicU32, seen: u32, time: Duration) {
+    let start = Instant::now();
+    while bell.load(Ordering::Acquire) == seen && start.elapsed() < time {
+        std::thread::sleep(Duration::from_micros(50));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(30);
+
+    fn words(workers: usize, groups: usize) -> Vec<AtomicU32> {
+        (0..Signals::words(workers, groups)).map(|_| AtomicU32::new(0)).collect()
+    }
+
+    #[test]
+    fn groups_come_back_in_the_order_they_finish() {
+        let words = words(1, 3);
+        let signals = Signals::new(&words, 1, 3);
+        (0..3).for_each(|group| signals.send(group, 0, 7));
+        [2, 0, 1].iter().for_each(|group| signals.done(*group));
+        assert_eq!(signals.receive(&[0, 1, 2], 3, LONG), [2, 0, 1]);
+    }
+
+    #[test]
+    fn a_worker_serves_what_was_sent_first_and_wakes_the_runner() {
+        let words = words(2, 4);
+        let signals = Signals::new(&words, 2, 4);
+        std::thread::scope(|scope| {
+            for (worker, groups) in [(0, [0, 1]), (1, [2, 3])] {
+                scope.spawn(move || {
+                    for _ in 0..2000 {
+                        let (group, command) = signals.next(worker, &groups, LONG).expect("it was sent");
+                        assert_eq!(command, 5);
+                        signals.done(group);
+                    }
+                });
+            }
+            (0..4).for_each(|group| signals.send(group, group / 2, 5));
+            let mut sent = [1; 4];
+            let mut flying = vec![0, 1, 2, 3];
+            while !flying.is_empty() {
+                for group in signals.receive(&flying, 1, LONG) {
+                    if sent[group] < 1000 {
+                        sent[group] += 1;
+                        signals.send(group, group / 2, 5);
+                    } else {
+                        flying.retain(|other| *other != group);
+                    }
+                }
+            }
+        });
+    }
+
+    #[test]
+    fn an_alarm_ends_waiting_and_a_lost_group_can_be_taken_back() {
+        let words = words(1, 1);
+        let signals = Signals::new(&words, 1, 1);
+        signals.send(0, 0, 0);
+        signals.alarm();
+        assert!(signals.receive(&[0], 1, LONG).is_empty());
+        signals.take_back(0);
+        assert_eq!(signals.receive(&[0], 1, LONG), [0]);
+        assert_eq!(signals.next(0, &[0], Duration::from_millis(1)), None);
+    }
+}

@@ -1,0 +1,111 @@
+"""From what a person names (`gymnasium:CartPole-v1`, `module:factory`, a callable) to an adapted env."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hotloop.envs.adapters.rows import Adapted
+
+
+@dataclass(frozen=True)
+class AdapterEntry:
+    """A kind of env that is not native."""
+
+    prefix: str
+    what: str
+    """What stands after the prefix, and what it is for."""
+    module: str | None
+    """What must be installed."""
+    install: str
+
+
+ADAPTERS: Final = (
+    AdapterEntry("gymnasium:", "ID of an env registered with Gymnasium", "gymnasium", "gymnasium"),
+    AdapterEntry("pettingzoo:", "MODULE such as classic.tictactoe_v3; parallel or AEC", "pettingzoo", "pettingzoo"),
+    AdapterEntry("rlgym:", "MODULE:FACTORY that gives an RLGym 2 env", "rlgym", "rlgym"),
+    AdapterEntry("mettagrid:", "MODULE:FACTORY that gives a MettaGrid env", "mettagrid", "mettagrid"),
+    AdapterEntry("pufferlib:", "MODULE:FACTORY that gives a PufferLib-style vector env", None, ""),
+    AdapterEntry("", "MODULE:FACTORY that gives an env of any of these kinds", None, ""),
+)
+
+
+class MissingPackageError(ImportError):
+    """An env needs a package that is not installed."""
+
+
+def adapter_of(name: str) -> AdapterEntry | None:
+    """The adapter of that name; `None` for names without a colon, which are native."""
+    if ":" not in name:
+        return None
+    return next(entry for entry in ADAPTERS if name.startswith(entry.prefix))
+
+
+def open_env(name: str, options: Mapping[str, Any]) -> Adapted:
+    """A fresh env of that name."""
+    entry = adapter_of(name)
+    assert entry is not None, "native envs are not adapted"
+    rest = name[len(entry.prefix) :]
+    if entry.module is not None:
+        try:
+            importlib.import_module(entry.module)
+        except ModuleNotFoundError as error:
+            if (error.name or "").partition(".")[0] != entry.module:
+                raise
+            raise MissingPackageError(
+                f"{name} needs the package {entry.module}: pip install '{entry.install}', or name an interpreter that "
+                "has it with runner.worker_python (--worker-python PATH)"
+            ) from None
+    match entry.prefix:
+        case "gymnasium:":
+            from hotloop.envs.adapters.gymnasium import GymnasiumEnv, make
+
+            return GymnasiumEnv(make(rest, options))
+        case "pettingzoo:":
+            from hotloop.envs.adapters.pettingzoo import make as make_pettingzoo
+
+            return adapt(make_pettingzoo(rest, options))
+    return adapt(factory(rest)(**options))
+
+
+def factory(path: str) -> Any:
+    """What `module:name` or `module:Class.method` stands for."""
+    module, colon, name = path.partition(":")
+    if not module or not colon or not name:
+        raise ValueError(f"{path!r} does not name a factory: expected MODULE:FACTORY")
+    found: Any = importlib.import_module(module)
+    for part in name.split("."):
+        try:
+            found = getattr(found, part)
+        except AttributeError:
+            raise AttributeError(f"the module {module} has no {name!r}") from None
+    if not callable(found):
+        raise TypeError(f"{path} is {found!r}: expected something to call for an env")
+    return found
+
+
+def adapt(env: Any) -> Adapted:
+    """An adapted env of whatever kind this one is, known by what it has."""
+    if hasattr(env, "agent_iter") or hasattr(env, "possible_agents"):
+        from hotloop.envs.adapters.pettingzoo import AecEnv, ParallelEnv
+
+        return AecEnv(env) if hasattr(env, "agent_iter") else ParallelEnv(env)
+    if hasattr(env, "single_observation_space"):
+        from hotloop.envs.adapters.pufferlib import PufferEnv
+
+        return PufferEnv(env)
+    if hasattr(env, "state_mutator") or hasattr(env, "transition_engine"):
+        from hotloop.envs.adapters.rlgym import RLGymEnv
+
+        return RLGymEnv(env)
+    if hasattr(env, "observation_space") and hasattr(env, "step"):
+        from hotloop.envs.adapters.gymnasium import GymnasiumEnv
+
+        return GymnasiumEnv(env)
+    raise TypeError(
+        f"the factory gave {type(env).__name__}: expected a Gymnasium, PettingZoo, RLGym or PufferLib-style env"
+    )

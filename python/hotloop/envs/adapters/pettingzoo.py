@@ -1,0 +1,132 @@
+"""PettingZoo envs: a row for each agent that can ever play; who is dead or waits for its turn does not decide."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hotloop.envs.adapters.rows import number
+from hotloop.envs.adapters.seats import Seats
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def make(module: str, options: Mapping[str, Any]) -> Any:
+    """`classic.tictactoe_v3` and the like; the parallel form where there is one."""
+    name = module if module.startswith("pettingzoo.") else f"pettingzoo.{module}"
+    found = importlib.import_module(name)
+    factory = getattr(found, "parallel_env", None) or getattr(found, "env", None)
+    if factory is None:
+        raise AttributeError(f"the module {name} has neither parallel_env nor env")
+    return factory(**options)
+
+
+def _seats(env: Any, infos: Mapping[Any, Any]) -> Seats:
+    agents = list(env.possible_agents)
+    masked = any("action_mask" in info for info in infos.values())
+    return Seats(agents, list(map(env.observation_space, agents)), list(map(env.action_space, agents)), masked=masked)
+
+
+class ParallelEnv(Seats):
+    """Agents that act at the same time."""
+
+    def __init__(self, env: Any) -> None:
+        self._env = env
+        _, infos = env.reset(seed=0)
+        seats = _seats(env, infos)
+        self.__dict__.update(seats.__dict__)
+        self._over = np.zeros(len(self.agents), np.bool_)
+
+    def reset(self, seed: int | None, options: dict[str, Any] | None) -> None:
+        """Starts an episode."""
+        obs, infos = self._env.reset(seed=seed, options=options)
+        self._over[:] = False
+        self._look(obs, infos)
+
+    def step(self, actions: Any) -> bool:
+        """Plays the actions of those who live."""
+        alive = set(self._env.agents)
+        told = {
+            agent: self.action.unflatten(action)
+            for agent, action in zip(self.agents, actions, strict=True)
+            if agent in alive
+        }
+        obs, rewards, terminated, truncated, infos = self._env.step(told)
+        rows = self.rows
+        for seat, agent in enumerate(self.agents):
+            rows.reward[seat] = number(rewards.get(agent, 0.0))
+            if not self._over[seat] and agent in alive:
+                rows.terminated[seat] = bool(terminated.get(agent, False))
+                rows.truncated[seat] = bool(truncated.get(agent, False)) and not rows.terminated[seat]
+                self._over[seat] = rows.terminated[seat] or rows.truncated[seat]
+        self._look(obs, infos)
+        return bool(self._over.all()) or not self._env.agents
+
+    def _look(self, obs: Mapping[Any, Any], infos: Mapping[Any, Any]) -> None:
+        for seat, agent in enumerate(self.agents):
+            if agent in obs:
+                self.show(seat, obs[agent], infos.get(agent, {}))
+                self.rows.valid[seat] = not self._over[seat]
+            else:
+                self.blank(seat)
+
+    def close(self) -> None:
+        """Closes the env."""
+        self._env.close()
+
+
+class AecEnv(Seats):
+    """Agents that act one after the other; only the one whose turn it is decides."""
+
+    def __init__(self, env: Any) -> None:
+        self._env = env
+        env.reset(seed=0)
+        seats = _seats(env, env.infos)
+        self.__dict__.update(seats.__dict__)
+        self._seat = {agent: seat for seat, agent in enumerate(self.agents)}
+        self._over = np.zeros(len(self.agents), np.bool_)
+
+    def reset(self, seed: int | None, options: dict[str, Any] | None) -> None:
+        """Starts an episode."""
+        self._env.reset(seed=seed, options=options)
+        self._over[:] = False
+        for seat in range(len(self.agents)):
+            self._show(seat)
+        self._turn()
+
+    def step(self, actions: Any) -> bool:
+        """Plays the action of the agent whose turn it is."""
+        env, rows = self._env, self.rows
+        env.step(self.action.unflatten(actions[self._seat[env.agent_selection]]))
+        rows.reward[:] = [number(env.rewards.get(agent, 0.0)) for agent in self.agents]
+        for seat, agent in enumerate(self.agents):
+            if not self._over[seat]:
+                rows.terminated[seat] = bool(env.terminations.get(agent, False))
+                rows.truncated[seat] = bool(env.truncations.get(agent, False)) and not rows.terminated[seat]
+                self._over[seat] = rows.terminated[seat] or rows.truncated[seat]
+                self._show(seat)
+        # Who is dead has one last turn, in which nothing can be done.
+        while env.agents and (env.terminations[env.agent_selection] or env.truncations[env.agent_selection]):
+            env.step(None)
+        if not env.agents or self._over.all():
+            return True
+        self._turn()
+        return False
+
+    def _show(self, seat: int) -> None:
+        agent = self.agents[seat]
+        if agent in self._env.agents:
+            self.show(seat, self._env.observe(agent), self._env.infos.get(agent, {}))
+
+    def _turn(self) -> None:
+        self.rows.valid[:] = False
+        seat = self._seat[self._env.agent_selection]
+        self.rows.valid[seat] = True
+        self._show(seat)
+
+    def close(self) -> None:
+        """Closes the env."""
+        self._env.close()

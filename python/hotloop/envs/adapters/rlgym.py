@@ -1,0 +1,77 @@
+"""RLGym 2 envs: a row for each agent. Its spaces are whatever the builders say; the usual ones are understood."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from hotloop.envs.adapters.rows import number
+from hotloop.envs.adapters.seats import Seats
+from hotloop.envs.flattening import SpaceError
+
+
+def _space(told: Any) -> spaces.Space[Any]:
+    """`("real", 89)`, `("discrete", 90)`, or a space of Gymnasium."""
+    if isinstance(told, spaces.Space):
+        return told
+    kind, size = told if isinstance(told, tuple) and len(told) == 2 else (None, told)
+    if kind in ("discrete", None) and isinstance(size, int):
+        return spaces.Discrete(size)
+    if kind in ("real", "continuous") and isinstance(size, int | tuple):
+        bound = 1.0 if kind == "continuous" else np.inf
+        return spaces.Box(-bound, bound, (size,) if isinstance(size, int) else size, np.float32)
+    if kind == "multi-discrete" or (kind == "discrete" and isinstance(size, list | tuple)):
+        return spaces.MultiDiscrete(list(size))
+    raise SpaceError(f"an RLGym space is {told!r}: expected ('real', N), ('discrete', N) or a space of Gymnasium")
+
+
+class RLGymEnv(Seats):
+    """All agents of one env; actions are handed over as arrays, the way lookup tables take them."""
+
+    def __init__(self, env: Any) -> None:
+        self._env = env
+        env.reset()
+        agents = list(env.agents)
+        super().__init__(
+            agents,
+            [_space(env.observation_space(agent)) for agent in agents],
+            [_space(env.action_space(agent)) for agent in agents],
+        )
+        self._over = np.zeros(len(agents), np.bool_)
+
+    def reset(self, seed: int | None, options: dict[str, Any] | None) -> None:
+        """Starts an episode. RLGym knows no seeds: what draws from NumPy or Python is seeded through them."""
+        if seed is not None:
+            import random
+
+            random.seed(seed)
+            np.random.seed(seed % 2**32)  # noqa: NPY002 - what RLGym's own mutators draw from
+        obs = self._env.reset()
+        self._over[:] = False
+        for seat, agent in enumerate(self.agents):
+            self.show(seat, obs[agent], {})
+        self.rows.valid[:] = True
+
+    def step(self, actions: Any) -> bool:
+        """Plays the actions of all agents."""
+        told = {
+            agent: np.atleast_1d(np.asarray(self.action.unflatten(action)))
+            for agent, action in zip(self.agents, actions, strict=True)
+        }
+        obs, rewards, terminated, truncated = self._env.step(told)
+        rows = self.rows
+        for seat, agent in enumerate(self.agents):
+            rows.reward[seat] = number(rewards[agent])
+            if not self._over[seat]:
+                rows.terminated[seat] = bool(terminated[agent])
+                rows.truncated[seat] = bool(truncated[agent]) and not rows.terminated[seat]
+                self._over[seat] = rows.terminated[seat] or rows.truncated[seat]
+            self.show(seat, obs[agent], {})
+            rows.valid[seat] = not self._over[seat]
+        return bool(self._over.all())
+
+    def close(self) -> None:
+        """Closes the env."""
+        self._env.close()

@@ -1,0 +1,116 @@
+"""What an adapted env is: it writes what its seats see and earn to rows of memory that it is given."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from hotloop.envs.flattening import FlatObservation
+
+
+class EnvOutputError(RuntimeError):
+    """An env gave what it must not give."""
+
+
+class Rows(NamedTuple):
+    """One env's rows: an entry per seat."""
+
+    obs: NDArray[Any]
+    reward: NDArray[np.float32]
+    terminated: NDArray[np.bool_]
+    truncated: NDArray[np.bool_]
+    valid: NDArray[np.bool_]
+    mask: NDArray[np.int8] | None
+    infos: NDArray[np.float32]
+    told: NDArray[np.bool_]
+    """Which of the wanted infos were given."""
+
+
+class Adapted(Protocol):
+    """One env of any kind. `described` has seats, spaces and whether there are masks."""
+
+    described: dict[str, Any]
+
+    def bind(self, rows: Rows, infos: tuple[str, ...]) -> None:
+        """Where to write from now on, and which entries of info are wanted."""
+
+    def reset(self, seed: int | None, options: dict[str, Any] | None) -> None:
+        """Starts an episode; writes what seats see."""
+
+    def step(self, actions: Any) -> bool:
+        """Plays (a number or an array for one seat, a list of them for several); whether the episode is over."""
+
+    def get_state(self) -> dict[str, NDArray[Any]] | None:
+        """The whole state as arrays, if the env offers it."""
+
+    def set_state(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Goes to such a state."""
+
+    def close(self) -> None:
+        """Frees what it holds."""
+
+
+class ObservationWriter:
+    """Checks what an env shows, and writes it. Broadcasts and lossy casts would hide mistakes: refused."""
+
+    def __init__(self, flat: FlatObservation) -> None:
+        self._flat = flat
+        self._flatten = None if flat.plain else flat.flatten
+        self._shape = flat.shape
+        self._dtype: Any = None
+
+    def write(self, obs: Any, out: NDArray[Any]) -> None:
+        """Writes one seat's observation."""
+        if self._flatten is not None:
+            try:
+                out[...] = self._flatten(obs)
+            except (KeyError, IndexError, TypeError, ValueError) as error:
+                raise EnvOutputError(f"the env's observation does not fit its space: {error!s:.500}") from error
+            return
+        if type(obs) is not np.ndarray:
+            obs = np.asarray(obs)
+        if obs.dtype is not self._dtype:
+            self._check_type(obs)
+        if obs.shape != self._shape:
+            raise EnvOutputError(f"the env's observation has shape {obs.shape}: its space has {self._shape}")
+        out[...] = obs
+
+    def _check_type(self, obs: NDArray[Any]) -> None:
+        if obs.dtype.kind not in "fiub" or not np.can_cast(obs.dtype, self._flat.dtype, "same_kind"):
+            space = self._flat.space
+            raise EnvOutputError(f"the env's observation has dtype {obs.dtype}: its space is {space}")
+        self._dtype = obs.dtype
+
+
+def number(reward: Any) -> float:
+    """A reward, if it is a finite number."""
+    try:
+        value = float(reward)
+    except (TypeError, ValueError):
+        raise EnvOutputError(f"the env's reward is {reward!r:.200}: expected a number") from None
+    if not math.isfinite(value):
+        raise EnvOutputError(f"the env's reward is {value}: expected a finite number")
+    return value
+
+
+def write_infos(info: Any, wanted: tuple[str, ...], values: NDArray[np.float32], told: NDArray[np.bool_]) -> None:
+    """Writes the wanted entries of one seat's info that are there."""
+    for i, name in enumerate(wanted):
+        found = info.get(name)
+        told[i] = found is not None
+        values[i] = number(found) if found is not None else 0.0
+
+
+def write_mask(mask: Any, out: NDArray[np.int8]) -> None:
+    """Writes which choices are allowed."""
+    given = np.ravel(np.asarray(mask))
+    if given.shape != out.shape:
+        raise EnvOutputError(f"the env's action mask has {given.size} entries: its action space has {out.size}")
+    np.not_equal(given, 0, out=out, casting="unsafe")

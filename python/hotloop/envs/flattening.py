@@ -1,0 +1,249 @@
+"""From Gymnasium's spaces to what a policy takes, and back: reversible, and the same in every process.
+
+Observations: a Box of bytes stays bytes, any other Box becomes float32 of the same shape, Discrete stays one number
+(counted from 0). Dict, Tuple, MultiDiscrete and MultiBinary become one vector of float32: the parts one after the other
+in the order of the space, choices as one-hot. Actions: Discrete stays; MultiDiscrete, MultiBinary and Dicts and Tuples
+of choices become one list of choices, Boxes (alone or in Dicts and Tuples) one vector of amounts. Choices and amounts
+do not mix. Needs Gymnasium, and imports nothing else of this package.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from gymnasium import spaces
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class SpaceError(ValueError):
+    """A space that a policy cannot take."""
+
+
+class _Leaf:
+    """One plain space inside a nested one, and its part of the flat vector."""
+
+    def __init__(self, space: Any, path: tuple[Any, ...], *, one_hot: bool) -> None:
+        self.space = space
+        self.path = path
+        match space:
+            case spaces.Box():
+                self.sets: list[int] = []
+                self.size = int(np.prod(space.shape))
+            case spaces.Discrete():
+                self.sets = [int(space.n)]
+            case spaces.MultiDiscrete():
+                self.sets = [int(n) for n in np.ravel(space.nvec)]
+            case spaces.MultiBinary():
+                self.sets = [2] * int(np.prod(space.shape))
+            case _:
+                where = "".join(f"[{step!r}]" for step in path)
+                raise SpaceError(f"the space{where} is {space}: only Box, Discrete, MultiDiscrete, MultiBinary, and ")
+        self.starts = np.zeros(len(self.sets), np.int64)
+        if isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
+            self.starts = np.ravel(np.asarray(space.start)).astype(np.int64)
+        self.binary = isinstance(space, spaces.MultiBinary)
+        if self.sets:
+            self.size = sum(self.sets) if one_hot and not self.binary else len(self.sets)
+
+    def pick(self, value: Any) -> Any:
+        for step in self.path:
+            value = value[step]
+        return value
+
+    def choices(self, value: Any) -> NDArray[np.int64]:
+        """Counted from 0."""
+        given = np.ravel(np.asarray(value))
+        if given.dtype.kind not in "iub":
+            raise TypeError(f"a choice of {self.space} is {value!r}: expected whole numbers")
+        found: NDArray[np.int64] = given.astype(np.int64) - self.starts
+        if found.shape != self.starts.shape or (found < 0).any() or (found >= self.sets).any():
+            raise ValueError(f"{value!r} does not lie in {self.space}")
+        return found
+
+    def encode(self, value: Any, out: NDArray[Any]) -> None:
+        if not self.sets:
+            given = np.asarray(value)
+            if given.shape != self.space.shape:
+                raise ValueError(f"a part has shape {given.shape}: its space {self.space} has {self.space.shape}")
+            out[:] = given.ravel()
+        elif self.binary:
+            out[:] = self.choices(value)
+        else:
+            out[:] = 0.0
+            first = 0
+            for choice, n in zip(self.choices(value), self.sets, strict=True):
+                out[first + choice] = 1.0
+                first += n
+
+    def decode(self, flat: NDArray[Any]) -> Any:
+        """From one-hot parts, bits or amounts."""
+        if not self.sets:
+            return self.amounts(flat)
+        if self.binary:
+            return self.chosen(flat.astype(np.int64))
+        first, found = 0, []
+        for n in self.sets:
+            found.append(int(np.argmax(flat[first : first + n])))
+            first += n
+        return self.chosen(np.array(found))
+
+    def amounts(self, flat: NDArray[Any]) -> Any:
+        space = self.space
+        given = np.rint(flat) if space.dtype.kind in "iu" else flat
+        return given.astype(space.dtype).reshape(space.shape)
+
+    def chosen(self, choices: NDArray[np.int64]) -> Any:
+        """From choices counted from 0."""
+        told = choices + self.starts
+        if isinstance(self.space, spaces.Discrete):
+            return int(told[0])
+        return told.astype(self.space.dtype).reshape(self.space.shape)
+
+
+def _leaves(space: Any, *, one_hot: bool, path: tuple[Any, ...] = ()) -> list[_Leaf]:
+    match space:
+        case spaces.Dict():
+            parts: list[tuple[Any, Any]] = list(space.spaces.items())
+        case spaces.Tuple():
+            parts = list(enumerate(space.spaces))
+        case _:
+            try:
+                return [_Leaf(space, path, one_hot=one_hot)]
+            except SpaceError as error:
+                raise SpaceError(f"{error}Dict and Tuple of these can be flattened") from None
+    found = [leaf for key, part in parts for leaf in _leaves(part, one_hot=one_hot, path=(*path, key))]
+    if not found:
+        raise SpaceError(f"the space {space} has no parts")
+    return found
+
+
+def _rebuilt(space: Any, values: dict[tuple[Any, ...], Any], path: tuple[Any, ...] = ()) -> Any:
+    match space:
+        case spaces.Dict():
+            return {key: _rebuilt(part, values, (*path, key)) for key, part in space.spaces.items()}
+        case spaces.Tuple():
+            return tuple(_rebuilt(part, values, (*path, i)) for i, part in enumerate(space.spaces))
+    return values[path]
+
+
+class FlatObservation:
+    """How observations of a space reach a policy; `described` is what `_core.describe` would tell of it."""
+
+    def __init__(self, space: spaces.Space[Any]) -> None:
+        self.space = space
+        self.described: dict[str, Any]
+        self.dtype: np.dtype[Any] = np.dtype(np.float32)
+        self.plain = True
+        """Whether arrays are taken as they are."""
+        match space:
+            case spaces.Discrete():
+                self.shape: tuple[int, ...] = ()
+                self.dtype = np.dtype(np.int64)
+                self.start = int(space.start)
+                self.plain = False
+                self.described = {"kind": "discrete", "n": int(space.n)}
+            case spaces.Box() if space.dtype == np.uint8:
+                self.shape = space.shape
+                self.dtype = np.dtype(np.uint8)
+                most = int(space.high.max()) if space.high.size else 0
+                self.described = {"kind": "bytes", "shape": list(space.shape), "high": max(1, most)}
+            case spaces.Box():
+                self.shape = space.shape or (1,)
+                self.plain = bool(space.shape)
+                low, high = (np.ravel(end).astype(np.float32).tolist() for end in (space.low, space.high))
+                self.described = {"kind": "box", "shape": list(self.shape), "low": low, "high": high}
+                self._leaves = [_Leaf(space, (), one_hot=True)]
+            case _:
+                self.plain = False
+                self._leaves = _leaves(space, one_hot=True)
+                size = sum(leaf.size for leaf in self._leaves)
+                self.shape = (size,)
+                least, greatest = np.zeros(size, np.float32), np.ones(size, np.float32)
+                for leaf, part in self._parts():
+                    if not leaf.sets:
+                        least[part], greatest[part] = leaf.space.low.ravel(), leaf.space.high.ravel()
+                self.described = {"kind": "box", "shape": [size], "low": least.tolist(), "high": greatest.tolist()}
+        if 0 in self.shape:
+            raise SpaceError(f"the observation space {space} has no elements")
+
+    def _parts(self) -> list[tuple[_Leaf, slice]]:
+        first, parts = 0, []
+        for leaf in self._leaves:
+            parts.append((leaf, slice(first, first + leaf.size)))
+            first += leaf.size
+        return parts
+
+    def flatten(self, obs: Any) -> Any:
+        """What the policy is shown."""
+        if self.shape == () and isinstance(self.space, spaces.Discrete):
+            return int(_Leaf(self.space, (), one_hot=False).choices(obs)[0])
+        if self.plain:
+            return np.asarray(obs, self.dtype)
+        flat = np.empty(self.shape, np.float32)
+        for leaf, part in self._parts():
+            leaf.encode(leaf.pick(obs), flat[part])
+        return flat
+
+    def unflatten(self, flat: Any) -> Any:
+        """The observation that was flattened."""
+        if isinstance(self.space, spaces.Discrete):
+            return int(flat) + self.start
+        if self.plain:
+            assert self.space.shape is not None
+            return np.asarray(flat).astype(self.space.dtype).reshape(self.space.shape)
+        given = np.asarray(flat)
+        return _rebuilt(self.space, {leaf.path: leaf.decode(given[part]) for leaf, part in self._parts()})
+
+
+class FlatAction:
+    """How a policy's decisions become actions of a space."""
+
+    def __init__(self, space: spaces.Space[Any]) -> None:
+        self.space = space
+        self._leaves = _leaves(space, one_hot=False)
+        sets = [n for leaf in self._leaves for n in leaf.sets]
+        if sets and any(not leaf.sets for leaf in self._leaves):
+            raise SpaceError(f"the action space {space} has choices and amounts: a policy decides on one kind")
+        self.described: dict[str, Any]
+        self.start = 0
+        if not sets:
+            ends = [np.concatenate([np.ravel(getattr(leaf.space, end)) for leaf in self._leaves]) for end in _ENDS]
+            low, high = (end.astype(np.float32).tolist() for end in ends)
+            if not low:
+                raise SpaceError(f"the action space {space} has no elements")
+            self.described = {"kind": "continuous", "low": low, "high": high}
+        elif isinstance(space, spaces.Discrete):
+            self.start = int(space.start)
+            self.described = {"kind": "discrete", "n": sets[0]}
+        else:
+            self.described = {"kind": "multi-discrete", "n": sets}
+        self.single = isinstance(space, spaces.Discrete)
+        """Whether a decision is one whole number."""
+
+    def unflatten(self, flat: Any) -> Any:
+        """The env's action for what a policy decided."""
+        if self.single:
+            return int(flat) + self.start
+        first, values = 0, {}
+        for leaf in self._leaves:
+            size = len(leaf.sets) or leaf.size
+            part = np.asarray(flat[first : first + size])
+            values[leaf.path] = leaf.chosen(part.astype(np.int64)) if leaf.sets else leaf.amounts(part)
+            first += size
+        return _rebuilt(self.space, values)
+
+    def flatten(self, action: Any) -> Any:
+        """What a policy would have decided to do this."""
+        if self.single:
+            return int(action) - self.start
+        parts = []
+        for leaf in self._leaves:
+            given = leaf.pick(action)
+            parts.append(leaf.choices(given) if leaf.sets else np.ravel(np.asarray(given, np.float32)))
+        return np.concatenate(parts)
+
+
+_ENDS = ("low", "high")

@@ -1,0 +1,77 @@
+"""Actions for Python envs: every one is checked before any env moves, as the core does it for native ones."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hotloop.runners.layout import HISTORY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+
+class ActionTaker:
+    """Checks actions and writes them where workers read them."""
+
+    def __init__(self, described: Mapping[str, Any], views: Mapping[str, NDArray[Any]]) -> None:
+        action = described["action"]
+        self._views = views
+        self._kind = action["kind"]
+        self._choices = np.atleast_1d(np.asarray(action.get("n", 0)))
+        if self._kind == "continuous":
+            self._low, self._high = (np.asarray(action[end], np.float32) for end in ("low", "high"))
+        self._mask = views.get("mask")
+
+    def __call__(self, actions: ArrayLike, rows: slice, groups: Iterable[int], rows_of: Sequence[slice]) -> None:
+        """Takes the actions of these rows, which the groups make up."""
+        given = np.asarray(actions)
+        kept = self._views["action"][:, rows]
+        kinds, words = ("fiu", "numbers") if self._kind == "continuous" else ("iu", "whole numbers")
+        if given.dtype.kind not in kinds:
+            raise TypeError(f"the actions have dtype {given.dtype}: expected {words}")
+        if given.shape != kept.shape[1:]:
+            raise ValueError(f"the actions have shape {list(given.shape)}: expected {list(kept.shape[1:])}")
+        valid, first = self._views["valid"][rows], rows.start or 0
+        if self._kind == "continuous":
+            given = self._amounts(given, valid, first)
+        else:
+            self._check_choices(given, valid, first)
+        for group in groups:
+            turn = self._views["turn"]
+            turn[group] += 1
+            part = rows_of[group]
+            self._views["action"][turn[group] % HISTORY, part] = given[part.start - first : part.stop - first]
+
+    def _amounts(self, given: NDArray[Any], valid: NDArray[np.bool_], first: int) -> NDArray[Any]:
+        if not np.isfinite(given).all():
+            bad = ~np.isfinite(given).all(axis=1) & valid
+            if bad.any():
+                row = int(np.flatnonzero(bad)[0])
+                raise ValueError(f"the action of row {first + row} is {given[row]}: expected a finite number")
+            given = np.nan_to_num(given)
+        clipped: NDArray[Any] = np.clip(given, self._low, self._high)
+        return clipped
+
+    def _check_choices(self, given: NDArray[Any], valid: NDArray[np.bool_], first: int) -> None:
+        choices = given.reshape(len(given), -1)
+        if len(self._choices) > 1 or not given.size or given.min() < 0 or given.max() >= self._choices[0]:
+            bad = ((choices < 0) | (choices >= self._choices)).any(axis=1) & valid
+            if bad.any():
+                row = int(np.flatnonzero(bad)[0])
+                most = (self._choices - 1).tolist() if given.ndim > 1 else self._choices[0] - 1
+                raise ValueError(f"the action of row {first + row} is {given[row]}: expected 0 to {most}")
+        if self._mask is not None:
+            self._check_mask(choices, valid, first)
+
+    def _check_mask(self, given: NDArray[Any], valid: NDArray[np.bool_], first: int) -> None:
+        assert self._mask is not None
+        starts = np.concatenate([[0], np.cumsum(self._choices)[:-1]])
+        rows = np.flatnonzero(valid)
+        allowed = self._mask[first + rows[:, None], starts + given[rows]]
+        if not allowed.all():
+            row = int(rows[np.flatnonzero(~allowed.astype(bool).all(axis=1))[0]])
+            raise ValueError(f"the action of row {first + row} is {given[row].tolist()}, which its mask forbids")

@@ -1,0 +1,82 @@
+"""Snapshots of Python envs: arrays and a header, checked as a whole. Reading one never executes code."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from hotloop.runners.herd import Herd
+
+_MAGIC: Final = b"hotloop python envs 1\n"
+_ROWS: Final = ("obs", "valid", "policy", "next_policy", "mask", "number", "over", "key", "seed")
+
+
+def pack(herd: Herd, name: str) -> bytes:
+    """The state of every env as far as it offers it, and what its rows see."""
+    arrays = {f"rows.{key}": herd.views[key] for key in _ROWS if key in herd.views}
+    offered = []
+    for worker in range(len(herd.plan.workers)):
+        # Past its limits nothing can be asked of workers any more; envs then start anew.
+        told = {} if herd.broken else herd.talk(worker, "get_state")
+        for env, (state, total, length) in told.items():
+            if state is not None:
+                offered.append(env)
+                arrays |= {f"env.{env}.{key}": np.asarray(value) for key, value in state.items()}
+                arrays |= {f"total.{env}": np.asarray(total), f"length.{env}": np.asarray(length)}
+    file = io.BytesIO()
+    np.savez(file, allow_pickle=False, **arrays)
+    header = {"env": name, "envs": herd.plan.envs, "described": herd.described, "offered": offered}
+    body = json.dumps(header).encode() + b"\n" + file.getvalue()
+    return _MAGIC + hashlib.sha256(body).digest() + body
+
+
+def unpack(herd: Herd, name: str, state: bytes) -> NDArray[np.bool_]:
+    """Puts envs back; gives which ones must start anew, because they do not offer their state."""
+    start = len(_MAGIC)
+    body = state[start + 32 :]
+    if state[:start] != _MAGIC or hashlib.sha256(body).digest() != state[start : start + 32]:
+        raise ValueError("this is no snapshot of Python envs, or it is damaged")
+    told, _, packed = body.partition(b"\n")
+    header = json.loads(told)
+    if header["env"] != name or header["envs"] != herd.plan.envs or header["described"] != _plain(herd.described):
+        raise ValueError(
+            f"the snapshot is of {header['envs']} envs {header['env']!r}, this runner has {herd.plan.envs} of "
+            f"{name!r}, or their spaces differ"
+        )
+    with np.load(io.BytesIO(packed), allow_pickle=False) as arrays:
+        for key in _ROWS:
+            if key in herd.views:
+                herd.views[key][...] = arrays[f"rows.{key}"]
+        anew = np.ones(herd.plan.envs, np.bool_)
+        anew[header["offered"]] = False
+        for worker in range(len(herd.plan.workers)):
+            states = {
+                env: (_state_of(arrays, env), arrays[f"total.{env}"][()], arrays[f"length.{env}"][()])
+                for env in herd.plan.envs_of(worker)
+                if not anew[env]
+            }
+            if states:
+                herd.talk(worker, "set_state", states)
+    from hotloop.runners.worker import keyed_seed
+
+    for env in np.flatnonzero(anew):
+        views = herd.views
+        views["seed"][env] = keyed_seed(int(views["key"][env]), int(views["number"][env]) + 1)
+        views["seeded"][env] = True
+    return anew
+
+
+def _state_of(arrays: Any, env: int) -> dict[str, NDArray[Any]]:
+    prefix = f"env.{env}."
+    return {key[len(prefix) :]: arrays[key] for key in arrays.files if key.startswith(prefix)}
+
+
+def _plain(described: dict[str, Any]) -> Any:
+    return json.loads(json.dumps(described))

@@ -1,0 +1,380 @@
+"""The runner of Python envs: many of them in one `gymnasium.vector.VectorEnv`, stepped by worker processes."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn, Self
+
+import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+from numpy.typing import ArrayLike, NDArray
+
+from hotloop import _core
+from hotloop.envs.spaces import action_space, observation_space
+from hotloop.runners import arguments, process_state
+from hotloop.runners.actions import ActionTaker
+from hotloop.runners.batch import Batch
+from hotloop.runners.episodes import EpisodeBook
+from hotloop.runners.health import Limits, Listener, WorkerHealth
+from hotloop.runners.herd import Herd
+from hotloop.runners.infos import InfoMaker
+from hotloop.runners.process_rollout import ProcessRollout
+from hotloop.runners.reports import EpisodeReport, FaultReport
+from hotloop.runners.worker import ENDED, FAULTED, RESET, keyed_seed
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    Step = tuple[NDArray[Any], NDArray[np.float32], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]
+    Seen = tuple[NDArray[Any], dict[str, Any]]
+
+_OUTCOME = ("obs", "reward", "terminated", "truncated")
+
+
+class ProcessRunner(VectorEnv[Any, Any, Any]):
+    """Python envs stepped by worker processes. Made by `hotloop.make_vec`, which says what the arguments mean.
+
+    It has the interface of the runner of native envs. A worker that raises, dies, hangs or takes too much memory is
+    replaced; its envs are reset, their rows come back truncated and marked in `info["cut"]`, and `faults` tells why.
+    """
+
+    def __init__(
+        self,
+        env: str | Callable[..., Any],
+        num_envs: int = 1,
+        *,
+        num_workers: int | None = None,
+        groups_per_worker: int = 2,
+        groups_per_batch: int = 1,
+        options: Mapping[str, Any] | None = None,
+        autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
+        infos: Sequence[str] = (),
+        first_env: int = 0,
+        limits: Limits | None = None,
+        worker_python: str | os.PathLike[str] | None = None,
+    ) -> None:
+        mode = arguments.autoreset(autoreset_mode)
+        wanted = arguments.names("infos", infos)
+        arguments.within("num_envs", num_envs, 1, 2**20)
+        workers = _core.usable_cores() if num_workers is None else arguments.within("num_workers", num_workers, 0, 4096)
+        arguments.within("groups_per_worker", groups_per_worker, 1, 2**20)
+        self.name = env if isinstance(env, str) else getattr(env, "__qualname__", repr(env))
+        python = None if worker_python is None else os.fspath(worker_python)
+        paths = [str(Path.cwd()), *(sys.path if python is None else [])]
+        self._herd = Herd(
+            _source(env, dict(options or {})),
+            num_envs,
+            num_workers=workers,
+            groups_per_worker=groups_per_worker,
+            infos=tuple(wanted),
+            autoreset=arguments.AUTORESET[mode],
+            limits=limits or Limits(),
+            python=python,
+            paths=paths,
+        )
+        self.described = {**self._herd.described, "terms": ["reward"], "metrics": [], "infos": [(n, 1) for n in wanted]}
+        self._views = self._herd.views
+        plan = self._herd.plan
+        self.env_count = num_envs
+        self.seats = plan.seats
+        self.num_envs = num_envs * self.seats
+        self.num_workers = len(plan.workers) if workers else 0
+        self.num_groups = len(plan.groups)
+        self.groups_per_batch = arguments.within("groups_per_batch", groups_per_batch, 1, self.num_groups)
+        self.first_env = first_env
+        self.options = dict(options or {})
+        self.metadata = {"autoreset_mode": mode, "render_modes": []}
+        self.single_observation_space = observation_space(self.described["observation"])
+        self.single_action_space = action_space(self.described["action"])
+        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
+        self.action_space = batch_space(self.single_action_space, self.num_envs)
+        self.masked = self.described["masked"]
+        self.reward_terms = ("reward",)
+        self.metrics: tuple[str, ...] = ()
+        self._same_step = mode == AutoresetMode.SAME_STEP
+        self._disabled = mode == AutoresetMode.DISABLED
+        self._infos = InfoMaker(self.num_envs, self.described["infos"], wanted)
+        self._told = (["mask"] if self.masked else []) + (["valid", "policy"] if self.seats > 1 else [])
+        self._told += ["infos"] if wanted else []
+        self._take = ActionTaker(self.described, self._views)
+        self._book = EpisodeBook(self.num_envs)
+        self._rows = [plan.rows_of(group) for group in range(self.num_groups)]
+        self._numbers = np.arange(self.num_envs)
+        self._targets: dict[int, tuple[ProcessRollout, int]] = {}
+        self._started = False
+        self._seed_now: int | None = None
+        self.started_anew = 0
+        """How many envs the last `restore` could not bring back, because they do not offer their state."""
+
+    def reset(
+        self, *, seed: int | Sequence[int | None] | None = None, options: Mapping[str, Any] | None = None
+    ) -> Seen:
+        """Starts a new episode in every env, or in some; gives observation and info.
+
+        Args:
+            seed: A number gives every env a key of its own, by its index; a sequence gives each env its own seed.
+                `None` lets envs go on with the randomness they have.
+            options: `reset_mask`, a bool for each env, limits the reset to some. Anything else goes to the envs' own
+                `reset`.
+        """
+        self._must_be_idle("reset")
+        changes = dict(options or {})
+        mask = changes.pop("reset_mask", None)
+        which = np.ones(self.env_count, np.bool_) if mask is None else arguments.reset_mask(mask, self.env_count)
+        seeds = arguments.seeds(seed, self.env_count)
+        if changes:
+            self.configure(changes, np.flatnonzero(which))
+        if seeds is None and self._seed_now is None:
+            seeds = arguments.random_seed()
+        if isinstance(seeds, int):
+            self._seed(seeds, which=which)
+        elif seeds is not None:
+            if self._seed_now is None:
+                self._seed(arguments.random_seed())
+            for env, one in enumerate(seeds):
+                if one is not None and which[env]:
+                    self._views["number"][env] = -1
+                    self._views["seed"][env], self._views["seeded"][env] = one, True
+            self._seed_now = -1
+        self._herd.well()
+        self._views["which"][:] = which
+        for group in range(self.num_groups):
+            self._herd.send(group, RESET)
+        self._collect_all()
+        self._started = True
+        return self._see()
+
+    def _seed(self, seed: int, attempt: int = 0, which: NDArray[np.bool_] | None = None) -> None:
+        """Gives every env a key, which the seeds of its episodes are made of."""
+        for env in range(self.env_count):
+            if which is None or which[env]:
+                key = _key(seed, attempt, self.first_env + env)
+                self._views["key"][env] = key
+                self._views["number"][env] = -1
+                self._views["seed"][env], self._views["seeded"][env] = keyed_seed(key, 0), True
+        self._seed_now = seed if which is None or which.all() else -1
+
+    @property
+    def np_random_seed(self) -> int | None:
+        """The seed of the envs: `None` before the first reset, -1 when no single one is known."""
+        return self._seed_now
+
+    def step(self, actions: ArrayLike) -> Step:
+        """Steps every env; gives observation, reward, terminated, truncated and info."""
+        self.step_async(actions)
+        return self.step_wait()
+
+    def step_async(self, actions: ArrayLike) -> None:
+        """Sends every env on its way, with an action for each row."""
+        self._must_be_idle("step")
+        self._must_have_started()
+        self._take(actions, slice(None), range(self.num_groups), self._rows)
+        for group in range(self.num_groups):
+            self._herd.send(group)
+
+    def step_wait(self) -> Step:
+        """Waits for what `step_async` began."""
+        if len(self._herd.flying) != self.num_groups:
+            raise RuntimeError("step_wait needs the actions of step_async")
+        self._collect_all()
+        views = self._views
+        obs, reward, terminated, truncated = (views[name].copy() for name in _OUTCOME)
+        return obs, reward, terminated, truncated, self._info(range(self.num_groups), slice(None), copy=True)
+
+    def _collect_all(self) -> None:
+        for group in self._herd.receive(self.num_groups):
+            self._count(group)
+
+    def _count(self, group: int) -> None:
+        """Counts the episodes that ended in a group's step."""
+        views = self._views
+        if views["brought"][group] & ENDED:
+            rows = self._rows[group]
+            ended = np.flatnonzero(views["finished"][rows]) + rows.start
+            ended = ended[views["length"][ended] > 0]
+            if ended.size:
+                # Under same_step the next episode has begun already.
+                numbers = views["number"][ended // self.seats] - self._same_step
+                self._book.log(
+                    int(views["turn"][group]), ended, numbers, views["length"][ended], views["return"][ended]
+                )
+
+    def _see(self) -> Seen:
+        return self._views["obs"].copy(), self._info((), slice(None), copy=True)
+
+    def _info(self, groups: Sequence[int] | range, rows: Any, *, copy: bool) -> dict[str, Any]:
+        views = self._views
+        info = {{"mask": "action_mask"}.get(name, name): views[name][rows] for name in self._told}
+        brought = 0
+        for group in groups:
+            brought |= int(views["brought"][group])
+        if brought & FAULTED:
+            info["cut"] = views["cut"][rows]
+        if copy:
+            info = {name: array.copy() for name, array in info.items()}
+        if brought & ENDED and self._same_step:
+            ended = np.flatnonzero(views["terminated"][rows] | views["truncated"][rows])
+            if ended.size:
+                masks = views["final_mask"][rows][ended] if self.masked else np.zeros((len(ended), 0), np.int8)
+                packed = views["final_infos"][rows][ended]
+                info["finals"] = (ended, views["final_obs"][rows][ended], packed, masks)
+        if info:
+            count = len(self._numbers[rows])
+            self._infos.complete(info, count)
+            if "infos" in self._told:
+                for i, (name, _) in enumerate(self.described["infos"]):
+                    info[f"_{name}"] = views["told"][rows][:, i].copy()
+        return info
+
+    def group_rows(self, group: int) -> slice:
+        """The rows of a group."""
+        return self._rows[arguments.within("group", group, 0, self.num_groups - 1)]
+
+    def send(self, actions: ArrayLike, group: int) -> None:
+        """Sends one group on its way, with an action for each of its rows; `recv` hands it back."""
+        self._send(actions, group)
+        self._targets.pop(group, None)
+
+    def _send(self, actions: ArrayLike, group: int) -> None:
+        self._must_have_started()
+        arguments.within("group", group, 0, self.num_groups - 1)
+        if group in self._herd.flying:
+            raise RuntimeError(f"group {group} is in flight: receive it before sending it again")
+        self._take(actions, self._rows[group], (group,), self._rows)
+        self._herd.send(group)
+
+    def recv(self) -> Batch:
+        """Waits for the `groups_per_batch` groups that are ready first, or for those in flight if they are fewer."""
+        if not self._herd.flying:
+            raise RuntimeError("no group is in flight: send one first")
+        groups = self._herd.receive(self.groups_per_batch)
+        for group in groups:
+            self._count(group)
+            if group in self._targets:
+                rollout, slot = self._targets.pop(group)
+                rollout.keep(group, slot)
+        rows: Any = (
+            self._rows[groups[0]]
+            if len(groups) == 1
+            else np.concatenate([self._numbers[self._rows[group]] for group in groups])
+        )
+        views = self._views
+        info = self._info(groups, rows, copy=False)
+        obs, reward, terminated, truncated = (views[name][rows] for name in _OUTCOME)
+        return Batch(obs, reward, terminated, truncated, info, tuple(groups), self._numbers[rows])
+
+    def rollout(self, horizon: int) -> ProcessRollout:
+        """Memory for `horizon` steps of every row, which groups can be sent to."""
+        return ProcessRollout(self, horizon)
+
+    def configure(self, options: Mapping[str, Any], envs: ArrayLike | None = None) -> None:
+        """Hands options to the envs' own `reset`, the next time each is reset: all envs, or those named by index."""
+        self._must_be_idle("configure")
+        which = list(range(self.env_count)) if envs is None else arguments.indices("envs", envs, self.env_count)
+        for worker in range(max(1, self.num_workers)):
+            self._herd.talk(worker, "configure", dict(options), which)
+
+    def set_policies(self, table: ArrayLike) -> None:
+        """Says which policy plays each seat (`table[env, seat]`), from each env's next reset on."""
+        self._views["next_policy"][:] = arguments.policies(table, self.env_count, self.seats)
+
+    def snapshot(self) -> bytes:
+        """What is known of every env: its whole state where it offers that as arrays, else which episode it plays.
+
+        An env offers its state with `get_state()`, which gives a dict of arrays, and `set_state(dict)`.
+        """
+        if not self._herd.broken:
+            self._must_be_idle("snapshot")
+        return process_state.pack(self._herd, self.name)
+
+    def restore(self, state: bytes) -> Seen:
+        """Goes back to a snapshot; envs that do not offer their state start their next episode, from a keyed seed."""
+        self._must_be_idle("restore")
+        self._herd.well()
+        anew = process_state.unpack(self._herd, self.name, state)
+        self.started_anew = int(anew.sum())
+        if self.started_anew:
+            self._views["which"][:] = anew
+            for group in range(self.num_groups):
+                self._herd.send(group, RESET)
+            self._herd.receive(self.num_groups)
+        self._started = True
+        self._seed_now = -1
+        return self._see()
+
+    def _told_episodes(self) -> _core._Episodes:
+        """The episodes that finished since the last call, as the trainer counts them."""
+        return self._book.take()
+
+    def episodes(self) -> EpisodeReport:
+        """The episodes that finished since the last call."""
+        return EpisodeReport.from_core(self._told_episodes(), self.reward_terms, self.metrics)
+
+    def faults(self) -> FaultReport:
+        """What went wrong since the last call; each env was reset, and its episode dropped."""
+        found = FaultReport(self._herd.fault_count, tuple(self._herd.faults))
+        self._herd.fault_count, self._herd.faults = 0, []
+        return found
+
+    def health(self) -> list[WorkerHealth]:
+        """How every worker is."""
+        return self._herd.health()
+
+    def listen(self, listener: Listener) -> None:
+        """Calls this with every fault, when the runner notices it; what it raises comes out of `recv` or `step`."""
+        self._herd.listeners.append(listener)
+
+    def _must_be_idle(self, what: str) -> None:
+        if self._herd.flying:
+            raise RuntimeError(f"{what} while groups are in flight: receive them first")
+
+    def _must_have_started(self) -> None:
+        if not self._started:
+            raise RuntimeError("a step before the first reset: call reset first")
+        if self._disabled and self._views["over"].any():
+            env = int(np.flatnonzero(self._views["over"])[0])
+            raise RuntimeError(
+                f"env {env} is over and autoreset is disabled: reset it, or those that ended with "
+                'options={"reset_mask": mask}'
+            )
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """Ends the workers; called by `close`, which may come at any time and more than once."""
+        self._herd.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a runner owns processes and cannot be copied or pickled: make another one")
+
+    def __repr__(self) -> str:
+        return f"ProcessRunner({self.name!r}, num_envs={self.env_count}, num_workers={self.num_workers})"
+
+
+def _source(env: str | Callable[..., Any], options: dict[str, Any]) -> tuple[str, Any, dict[str, Any]]:
+    if isinstance(env, str):
+        return "name", env, options
+    if not callable(env):
+        raise TypeError(f"env is {env!r}: expected a name or something to call for an env")
+    import cloudpickle  # type: ignore[import-untyped]
+
+    try:
+        return "call", cloudpickle.dumps(env), options
+    except Exception as error:
+        raise TypeError(f"env is {env!r}, which cannot be sent to another process: {error}") from error
+
+
+def _key(seed: int, attempt: int, env: int) -> int:
+    told = f"{seed}/{attempt}/env/{env}".encode()
+    return int.from_bytes(hashlib.blake2b(told, digest_size=8).digest(), "little")

@@ -1,0 +1,281 @@
+"""A worker: steps its envs when asked to, in a process of its own or, for debugging, in the caller's.
+
+Imports nothing of this package but what a foreign interpreter can load: the core and the adapters.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from hotloop.envs.adapters.rows import EnvOutputError, Rows
+from hotloop.runners.layout import HISTORY
+
+if TYPE_CHECKING:
+    from hotloop.envs.adapters.rows import Adapted
+    from hotloop.runners.layout import Layout
+
+STEP: Final = 0
+RESET: Final = 1
+TALK: Final = 2
+"""The rest is said over the socket."""
+ENDED: Final = 1
+"""Of what a group's step brought: an episode ended."""
+FAULTED: Final = 2
+_IDLE: Final = np.inf
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """What went wrong in one env."""
+
+    env: int
+    what: str
+    traceback: str
+
+
+Listener = Callable[[Trouble], None]
+"""Who is told of trouble."""
+
+
+@dataclass
+class Place:
+    """An env with its rows and its running episode."""
+
+    index: int
+    env: Adapted
+    rows: Rows
+    part: slice
+    """Its rows among all."""
+    total: Any = 0.0
+    length: Any = 0
+
+
+class Worker:
+    """The envs of one worker.
+
+    Args:
+        index: Which worker it is.
+        layout: Of the shared memory.
+        memory: The shared memory.
+        make: Gives a fresh env.
+        autoreset: `next_step`, `same_step` or `disabled`.
+        envs: Envs that were made already, in order.
+        tell: Who hears of trouble; without anybody, exceptions come through.
+    """
+
+    def __init__(
+        self,
+        index: int,
+        layout: Layout,
+        memory: Any,
+        make: Callable[[], Adapted],
+        autoreset: str,
+        envs: list[Adapted],
+        tell: Listener | None,
+    ) -> None:
+        plan = layout.plan
+        self._index = index
+        self._layout = layout
+        self._make = make
+        self._same_step = autoreset == "same_step"
+        self._tell = tell
+        self._views = layout.views(memory)
+        self._alone = plan.seats == 1
+        self.groups = list(range(*plan.workers[index]))
+        self._places: dict[int, Place] = {}
+        for env, at in zip(envs, plan.envs_of(index), strict=True):
+            self._places[at] = Place(at, env, self._rows(at), slice(at * plan.seats, (at + 1) * plan.seats))
+            env.bind(self._places[at].rows, layout.infos)
+        self._groups = {group: [self._places[env] for env in range(*plan.groups[group])] for group in self.groups}
+        self._parts = {group: self._part(group) for group in self.groups}
+        self._options: dict[int, dict[str, Any]] = {}
+        # Writing to these takes half the time that writing to an array does.
+        self._pulse: Any = memoryview(self._views["pulse"][index])
+        self._cursor: Any = memoryview(self._views["cursor"][index : index + 1])  # type: ignore[arg-type]
+        self._pulse[0] = self._pulse[1] = _IDLE
+
+    def _rows(self, env: int) -> Rows:
+        seats, views = self._layout.plan.seats, self._views
+        part = slice(env * seats, (env + 1) * seats)
+        return Rows(
+            obs=views["obs"][part],
+            reward=views["reward"][part],
+            terminated=views["terminated"][part],
+            truncated=views["truncated"][part],
+            valid=views["valid"][part],
+            mask=views["mask"][part] if "mask" in views else None,
+            infos=views["infos"][part],
+            told=views["told"][part],
+        )
+
+    def _part(self, group: int) -> dict[str, Any]:
+        rows = self._layout.plan.rows_of(group)
+        names = ("obs", "reward", "terminated", "truncated", "cut", "finished")
+        return {**{name: self._views[name][rows] for name in names}, "action": self._views["action"][:, rows]}
+
+    def serve(self, group: int, command: int) -> None:
+        """Steps or resets a group."""
+        part = self._parts[group]
+        for name in ("terminated", "truncated", "cut", "finished"):
+            part[name].fill(False)
+        self._views["brought"][group] = 0
+        if command == STEP:
+            self._step(group, part)
+        else:
+            for place in self._groups[group]:
+                if self._views["which"][place.index]:
+                    self._begin(place)
+        self._pulse[0] = _IDLE
+
+    def _step(self, group: int, part: dict[str, Any]) -> None:
+        actions = part["action"][self._views["turn"][group] % HISTORY]
+        # Plain numbers are what most envs are fastest with.
+        listed = actions.tolist() if actions.ndim == 1 else list(actions)
+        over, seats, alone = self._views["over"], self._layout.plan.seats, self._alone
+        cursor, pulse, clock = self._cursor, self._pulse, time.monotonic
+        reward = part["reward"]
+        reward.fill(0.0)
+        ended = False
+        for i, place in enumerate(self._groups[group]):
+            cursor[0] = place.index
+            if over[place.index]:
+                self._begin(place)
+                continue
+            pulse[0] = clock()
+            try:
+                if alone:
+                    finished = place.env.step(listed[i])
+                else:
+                    place.length = place.length + place.rows.valid
+                    finished = place.env.step(listed[i * seats : (i + 1) * seats])
+                    place.total = place.total + place.rows.reward
+                if finished:
+                    self._check_finite(place)
+            except Exception as error:
+                self._fault(place, error)
+                continue
+            if alone:
+                place.length += 1
+                place.total += reward.item(i)
+            if finished:
+                ended = True
+                self._finish(place)
+        if part["obs"].dtype.kind == "f" and not np.isfinite(part["obs"]).all():
+            for place in self._groups[group]:
+                try:
+                    self._check_finite(place)
+                except EnvOutputError as error:
+                    self._fault(place, error)
+        if ended:
+            self._views["brought"][group] |= ENDED
+
+    def _check_finite(self, place: Place) -> None:
+        if place.rows.obs.dtype.kind == "f" and not np.isfinite(place.rows.obs).all():
+            raise EnvOutputError("the env's observation has a number that is not finite")
+
+    def _begin(self, place: Place) -> None:
+        """Starts an episode, with the seed that was set for it if any."""
+        views, env = self._views, place.index
+        self._pulse[1] = time.monotonic()
+        self._cursor[0] = env
+        if not self._alone:
+            place.rows.valid.fill(True)
+        try:
+            seed = int(views["seed"][env]) if views["seeded"][env] else None
+            place.env.reset(seed, self._options.pop(env, None))
+            self._check_finite(place)
+        except Exception as error:
+            self._pulse[1] = _IDLE
+            self._fault(place, error)
+            return
+        self._pulse[1] = _IDLE
+        self._began(place)
+
+    def _began(self, place: Place) -> None:
+        views = self._views
+        views["seeded"][place.index] = False
+        views["over"][place.index] = False
+        views["number"][place.index] += 1
+        views["policy"][place.part] = views["next_policy"][place.part]
+        place.total, place.length = (0.0, 0) if self._alone else (np.zeros(len(place.rows.reward)), 0)
+        if self._alone:
+            place.rows.valid[0] = True
+
+    def _finish(self, place: Place) -> None:
+        """Counts the episode, and starts the next if that is due."""
+        views, part = self._views, place.part
+        views["finished"][part] = True
+        views["return"][part] = place.total
+        views["length"][part] = place.length
+        if self._same_step:
+            views["final_obs"][part] = views["obs"][part]
+            views["final_infos"][part] = views["infos"][part]
+            if "mask" in views:
+                views["final_mask"][part] = views["mask"][part]
+            self._begin(place)
+        else:
+            views["over"][place.index] = True
+            place.rows.valid.fill(False)
+
+    def _fault(self, place: Place, error: Exception) -> None:
+        """Drops the episode, tells why, and puts a fresh env in place of the one that cannot be trusted."""
+        if self._tell is None:
+            raise error
+        views, part = self._views, place.part
+        group = next(group for group, places in self._groups.items() if place in places)
+        self._tell(Trouble(place.index, f"{type(error).__name__}: {error}", traceback.format_exc()))
+        views["brought"][group] |= ENDED | FAULTED
+        self._pulse[1] = time.monotonic()
+        with contextlib.suppress(Exception):
+            place.env.close()
+        place.env = self._make()
+        place.env.bind(place.rows, self._layout.infos)
+        views["seed"][place.index] = keyed_seed(int(views["key"][place.index]), int(views["number"][place.index]) + 1)
+        place.env.reset(int(views["seed"][place.index]), self._options.pop(place.index, None))
+        self._check_finite(place)
+        self._pulse[1] = _IDLE
+        for name in ("terminated", "finished"):
+            views[name][part] = False
+        views["reward"][part] = 0.0
+        views["final_obs"][part] = 0
+        views["truncated"][part] = views["cut"][part] = True
+        self._began(place)
+
+    def configure(self, options: dict[str, Any], envs: list[int]) -> None:
+        """Options for the next reset of these envs."""
+        for env in envs:
+            if env in self._places:
+                self._options[env] = {**self._options.get(env, {}), **options}
+
+    def get_state(self) -> dict[int, tuple[dict[str, Any] | None, Any, Any]]:
+        """By env: its state as arrays if it offers it, and the running episode's return and length."""
+        return {at: (place.env.get_state(), place.total, place.length) for at, place in self._places.items()}
+
+    def set_state(self, states: dict[int, tuple[dict[str, Any], Any, Any]]) -> None:
+        """Puts these envs into such states; what their rows see is the runner's to restore."""
+        for at, (state, total, length) in states.items():
+            place = self._places[at]
+            kept = [array.copy() for array in place.rows if array is not None]
+            place.env.reset(0, None)
+            place.env.set_state(state)
+            for array, before in zip([array for array in place.rows if array is not None], kept, strict=True):
+                array[...] = before
+            place.total, place.length = total, length
+
+    def close(self) -> None:
+        """Closes every env."""
+        for place in self._places.values():
+            place.env.close()
+
+
+def keyed_seed(key: int, episode: int) -> int:
+    """The seed of an env's episode, where one starts anew: a function of the env's key and the episode's number."""
+    return int.from_bytes(hashlib.blake2b(f"{key}/{episode}".encode(), digest_size=4).digest(), "little") >> 1

@@ -1,0 +1,217 @@
+"""The runner of Python envs: what it gives is what the envs give, whoever steps them and in whatever order."""
+
+import gc
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.vector import SyncVectorEnv
+
+import hotloop
+from hotloop.runners.health import EnvError
+from hotloop.runners.processes import ProcessRunner
+from tests.runners.python_envs import BAD, Bad
+
+COUNTER = "tests.runners.python_envs:counter"
+
+
+def make(env: Any, num_envs: int, **keywords: Any) -> ProcessRunner:
+    runner: Any = hotloop.make_vec(env, num_envs, **keywords)
+    assert isinstance(runner, ProcessRunner)
+    return runner
+
+
+def play(runner: ProcessRunner, steps: int) -> list[Any]:
+    rng = np.random.default_rng(1)
+    return [runner.step(rng.integers(0, 2, runner.num_envs)) for _ in range(steps)]
+
+
+def test_steps_are_those_of_gymnasiums_own_vector_env() -> None:
+    seeds: list[int | None] = [5, 6, 7]
+    theirs = SyncVectorEnv([lambda: gymnasium.make("CartPole-v1")] * 3)
+    expected = [theirs.reset(seed=seeds)[0]]
+    rng = np.random.default_rng(0)
+    actions = rng.integers(0, 2, (60, 3))
+    expected += [theirs.step(action) for action in actions]
+    with make("gymnasium:CartPole-v1", 3, num_workers=2) as ours:
+        np.testing.assert_array_equal(ours.reset(seed=seeds)[0], expected[0])
+        for action, (obs, reward, terminated, truncated, _) in zip(actions, expected[1:], strict=True):
+            found = ours.step(action)
+            for mine, their in zip(found[:4], (obs, reward, terminated, truncated), strict=True):
+                np.testing.assert_array_equal(mine, their)
+
+
+def test_neither_workers_nor_groups_show_in_what_comes_back() -> None:
+    told = []
+    for workers, groups in ((0, 1), (1, 3), (2, 2)):
+        with make(
+            COUNTER, 5, num_workers=workers, groups_per_worker=groups, autoreset_mode="same_step", infos=["success"]
+        ) as runner:
+            first, _ = runner.reset(seed=3)
+            steps = play(runner, 20)
+            report = runner.episodes()
+            told.append((first, steps, report.return_mean, report.count, report.recent.rows.tolist()))
+    for first, steps, *counted in told[1:]:
+        np.testing.assert_array_equal(first, told[0][0])
+        assert counted == list(told[0][2:])
+        for one, other in zip(steps, told[0][1], strict=True):
+            for mine, theirs in zip(one[:4], other[:4], strict=True):
+                np.testing.assert_array_equal(mine, theirs)
+            assert one[4].keys() == other[4].keys()
+
+
+def test_final_observations_and_wanted_infos_are_in_info() -> None:
+    with make(COUNTER, 2, num_workers=0, autoreset_mode="same_step", infos=["success"]) as runner:
+        runner.reset(seed=0)
+        ended = False
+        for _ in range(30):
+            obs, _, terminated, truncated, info = runner.step([2, 2])
+            np.testing.assert_array_equal(info["_success"], ~(terminated | truncated))
+            for row in np.flatnonzero(terminated | truncated):
+                ended = True
+                assert abs(info["final_obs"][row][0]) > abs(obs[row][0])
+                assert obs[row][0] == 0
+                assert info["final_info"]["success"][row] == terminated[row]
+        assert ended
+
+
+def test_groups_come_back_ready_first_and_rollouts_fill() -> None:
+    with make(COUNTER, 4, num_workers=2, groups_per_worker=2, autoreset_mode="same_step") as runner:
+        runner.reset(seed=0)
+        rollout = runner.rollout(6)
+        rollout.begin()
+        slots = dict.fromkeys(range(runner.num_groups), 0)
+        for group in slots:
+            rollout.send([2], group, 0)
+        while slots:
+            for group in runner.recv().groups:
+                slots[group] += 1
+                if slots[group] < 6:
+                    rollout.send([2], group, slots[group])
+                else:
+                    del slots[group]
+        with pytest.raises(RuntimeError, match="no group is in flight"):
+            runner.recv()
+        runner.reset(seed=0)
+        for slot in range(6):
+            obs, reward, _, truncated, _ = runner.step([2] * 4)
+            np.testing.assert_array_equal(rollout.obs[slot + 1], obs)
+            np.testing.assert_array_equal(rollout.reward[slot], reward)
+            np.testing.assert_array_equal(rollout.truncated[slot], truncated)
+        assert len(rollout.final.row) == rollout.truncated.sum()
+
+
+def test_a_snapshot_is_exact_where_envs_offer_their_state() -> None:
+    with make(COUNTER, 4, num_workers=2, autoreset_mode="same_step") as runner:
+        runner.reset(seed=0)
+        play(runner, 5)
+        runner.episodes()
+        state = runner.snapshot()
+        expected, counted = play(runner, 12), runner.episodes()
+        assert expected[3][3].any() or expected[1][3].any()  # the time limit's count is part of the state
+        runner.restore(state)
+        found, again = play(runner, 12), runner.episodes()
+        assert runner.started_anew == 0
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(one[0], other[0])
+            np.testing.assert_array_equal(one[3], other[3])
+        assert (again.count, again.return_mean) == (counted.count, counted.return_mean)
+        with pytest.raises(ValueError, match="no snapshot"):
+            runner.restore(state[:-1])
+
+
+def test_other_envs_start_their_next_episodes_from_keyed_seeds() -> None:
+    with make("gymnasium:CartPole-v1", 2, num_workers=1) as runner:
+        runner.reset(seed=0)
+        play(runner, 3)
+        state = runner.snapshot()
+        one, _ = runner.restore(state)
+        play(runner, 3)
+        two, _ = runner.restore(state)
+        assert runner.started_anew == 2
+        np.testing.assert_array_equal(one, two)
+
+
+def test_a_callable_and_its_options_make_envs() -> None:
+    length = 4
+    with make(lambda **options: Bad(length=length, **options), 2, options={"chance": 0.0}) as runner:
+        runner.reset(seed=0)
+        ends = [runner.step([0, 0])[2].all() for _ in range(4)]
+        assert ends == [False, False, False, True]
+
+
+def test_disabled_autoreset_wants_a_reset_of_what_ended() -> None:
+    with make(lambda: Bad(length=2), 2, num_workers=0, autoreset_mode="disabled") as runner:
+        runner.reset(seed=0)
+        runner.step([0, 0])
+        runner.step([0, 0])
+        with pytest.raises(RuntimeError, match="autoreset is disabled"):
+            runner.step([0, 0])
+        runner.reset(options={"reset_mask": np.array([True, True])})
+        runner.step([0, 0])
+
+
+@pytest.mark.parametrize(
+    ("actions", "error", "words"),
+    [
+        ([0, len(BAD)], ValueError, "row 1 is 12: expected 0 to 11"),
+        ([0.0, 1.0], TypeError, "dtype float64"),
+        ([0], ValueError, "shape"),
+    ],
+)
+def test_bad_actions_are_named_before_any_env_moves(actions: Any, error: type[Exception], words: str) -> None:
+    with make(Bad, 2, num_workers=0) as runner:
+        runner.reset(seed=0)
+        with pytest.raises(error, match=words):
+            runner.step(actions)
+        assert runner.step([0, 0])[0][0, 0] == 1
+
+
+def test_serial_exceptions_come_through() -> None:
+    with make(Bad, 1, num_workers=0) as runner:
+        runner.reset(seed=0)
+        with pytest.raises(ZeroDivisionError, match="divided by zero"):
+            runner.step([BAD.index("raise")])
+
+
+@pytest.mark.parametrize(
+    ("env", "words"),
+    [
+        ("tests.runners.python_envs:broken", r"there is no level file(.|\n)*in broken"),
+        ("tests.runners.python_envs:nothing", "gave int: expected a Gymnasium"),
+        ("tests.runners.python_envs:absent", "has no 'absent'"),
+        ("no.such.module:env", "No module named 'no'"),
+        ("gymnasium:Absent-v0", "Absent"),
+        ("mettagrid:a:b", "needs the package mettagrid: pip install"),
+    ],
+)
+def test_envs_that_cannot_be_made_are_one_clear_error(env: str, words: str) -> None:
+    with pytest.raises(EnvError, match=words):
+        hotloop.make_vec(env, 4, num_workers=2)
+
+
+def test_closing_leaves_no_process_and_no_file_behind() -> None:
+    files = Path("/proc/self/fd")
+    before = len(list(files.iterdir()))
+    runner = make(COUNTER, 4, num_workers=2)
+    runner.reset(seed=0)
+    pids = [worker.pid or 0 for worker in runner.health()]
+    runner.close()
+    runner.close()
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
+    del runner  # it keeps the memory that its arrays are views of
+    gc.collect()
+    assert len(list(files.iterdir())) <= before
+
+
+def test_keywords_of_the_other_kind_of_env_are_refused() -> None:
+    with pytest.raises(ValueError, match="num_threads was given"):
+        hotloop.make_vec(COUNTER, num_threads=2)
+    with pytest.raises(ValueError, match="num_workers was given"):
+        hotloop.make_vec("cartpole", num_workers=2)

@@ -1,0 +1,102 @@
+"""Training on Python envs: checkpoints, resume, evaluation, and faults that the run survives."""
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import hotloop
+from hotloop.training import TrainingError
+from hotloop.training.callbacks import Callback, StartReport, TroubleReport
+from tests.cli.command import hotloop_json
+
+SMALL = {
+    "runner.num_envs": 8,
+    "runner.num_workers": 2,
+    "ppo.horizon": 16,
+    "ppo.minibatch_size": 64,
+    "policy.hidden": [16],
+    "train.evaluate_episodes": 4,
+    "track.interval": 2,
+}
+COUNTER = "tests.runners.python_envs:counter"
+
+
+class Heard(Callback):
+    def __init__(self, most: int | None = None) -> None:
+        self.most = most
+        self.troubles: list[TroubleReport] = []
+        self.notes: tuple[str, ...] = ()
+
+    def start(self, report: StartReport) -> None:
+        self.notes = report.notes
+
+    def trouble(self, report: TroubleReport) -> None:
+        self.troubles.append(report)
+        if len(self.troubles) == self.most:
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_a_resumed_run_ends_with_the_same_weights_where_envs_offer_their_state(tmp_path: Path) -> None:
+    keywords: dict[str, Any] = {"config": SMALL, "home": tmp_path, "seed": 3}
+    whole = hotloop.train(COUNTER, steps=1024, name="whole", **keywords)
+    hotloop.train(COUNTER, steps=512, name="parts", **keywords)
+    parts = hotloop.train(resume="parts", steps=1024, home=tmp_path)
+    files = [run.path / "checkpoints" / str(run.steps) / "policy.safetensors" for run in (whole, parts)]
+    assert files[0].read_bytes() == files[1].read_bytes()
+    assert whole.evaluation == parts.evaluation
+
+
+def test_cartpole_of_gymnasium_is_learned_resumed_and_evaluated(tmp_path: Path) -> None:
+    config = {**SMALL, "runner.num_envs": 16, "ppo.horizon": 64, "policy.hidden": [32]}
+    run = hotloop.train("gymnasium:CartPole-v1", steps=8192, config=config, home=tmp_path, name="cart")
+    heard = Heard()
+    run = hotloop.train(resume="cart", steps=24576, home=tmp_path, callbacks=[heard])
+    assert "16 of 16 envs do not offer their state" in heard.notes[0]
+    assert run.return_mean > 35  # chance gives 22
+    agent = hotloop.load(run.path)
+    assert agent.act([0.0, 0.0, 0.1, 0.5]) in (0, 1)
+    assert hotloop_json("eval", str(run.path), "--episodes", "6")[-1]["episodes"] == 6
+
+
+def test_fifty_faults_of_every_kind_do_not_end_a_run(tmp_path: Path) -> None:
+    config = {
+        **SMALL,
+        "env.chance": 0.1,
+        "runner.num_envs": 4,
+        "ppo.minibatch_size": 32,
+        "runner.step_timeout": 0.3,
+        "runner.restart_limit": None,
+        "train.evaluate_episodes": 0,
+    }
+    heard = Heard(most=50)
+    run = hotloop.train("tests.runners.python_envs:Bad", steps=10**6, config=config, home=tmp_path, callbacks=[heard])
+    faults = [report.facts for report in heard.troubles if report.kind == "worker-restarted"]
+    assert len(faults) >= 50
+    assert run.ended == "interrupted"
+    assert {fault["kind"] for fault in faults} == {"raise", "exit", "killed", "timeout"}
+    kept = [json.loads(line) for line in (run.path / "metrics.jsonl").read_text().splitlines()]
+    assert sum(line["event"] == "trouble" for line in kept) == len(faults)
+
+
+def test_past_the_limit_a_run_keeps_a_checkpoint_and_ends_with_a_report(tmp_path: Path) -> None:
+    config = {**SMALL, "env.chance": 0.05, "runner.restart_limit": 3, "runner.step_timeout": 0.5}
+    with pytest.raises(TrainingError, match=r"more than runner.restart_limit 3(.|\n)*hotloop train --resume bad"):
+        hotloop.train("tests.runners.python_envs:Bad", steps=100_000, config=config, home=tmp_path, name="bad")
+    status = json.loads((tmp_path / "runs" / "bad" / "run.json").read_text())
+    assert status["status"] == "failed"
+    assert "restart_limit" in status["why"]
+    assert list((tmp_path / "runs" / "bad" / "checkpoints").iterdir())
+
+
+def test_a_minibatch_that_does_not_fit_and_an_env_that_cannot_be_made_leave_no_run(tmp_path: Path) -> None:
+    from hotloop.config import ConfigError
+
+    with pytest.raises(ConfigError, match="minibatch_size is 4096"):
+        hotloop.train(COUNTER, steps=10, config={**SMALL, "ppo.minibatch_size": 4096}, home=tmp_path)
+    with pytest.raises(ConfigError, match="there is no level file"):
+        hotloop.train("tests.runners.python_envs:broken", steps=10, home=tmp_path)
+    assert not list((tmp_path / "runs").iterdir())
