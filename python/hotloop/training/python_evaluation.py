@@ -27,12 +27,22 @@ def evaluate_python(
         quota = -(-episodes // runner.num_envs)
         returns: list[list[float]] = [[] for _ in range(runner.num_envs)]
         lengths: list[list[int]] = [[] for _ in range(runner.num_envs)]
+        memory = np.zeros((runner.num_envs, learner.memory_len), np.float32)
         obs, info = runner.reset(seed=seed)
         for step in range(_LONGEST):
-            mask = info.get("action_mask")
-            actions, _, _ = learner.act(obs, mask, deterministic=deterministic, seed=seed, step=step)
+            actions, _, _ = learner.act(
+                obs,
+                info.get("action_mask"),
+                deterministic=deterministic,
+                seed=seed,
+                step=step,
+                memory=memory,
+                valid=info.get("valid"),
+            )
             obs, _, terminated, truncated, info = runner.step(actions)
-            if (terminated | truncated).any():
+            over = terminated | truncated
+            if over.any():
+                memory[over] = 0.0
                 told = runner._told_episodes()
                 for row, total, length in zip(told["rows"], told["returns"], told["lengths"], strict=True):
                     returns[row].append(float(total))
