@@ -62,7 +62,10 @@ class Turns:
         raise NotImplementedError
 
     def observe(self, agent: str) -> Any:
-        return {"observation": np.full(1, self.moves, np.int8), "action_mask": np.array([1, agent == "x"], np.int8)}
+        return {"observation": np.full(1, self.moves, np.int8), "action_mask": self._mask(agent)}
+
+    def _mask(self, agent: str) -> Any:
+        return np.array([1, agent == "x"], np.int8) * (agent == self.agent_selection)
 
     def step(self, action: int | None) -> None:
         if action is None:
@@ -125,7 +128,8 @@ def test_agents_that_move_in_turn_decide_one_at_a_time() -> None:
         _, info = runner.reset(seed=0)
         for move in range(6):
             assert info["valid"].tolist() == [move % 2 == 0, move % 2 == 1] * 2
-            assert info["action_mask"][:2].tolist() == [[1, 1], [1, 0]]
+            # All is allowed to who waits, though the env allows it nothing.
+            assert info["action_mask"][:2].tolist() == [[1, 1], [1, move % 2 == 0]]
             _, reward, terminated, _, info = runner.step([0] * 4)
         assert reward.tolist() == [1.0, -1.0] * 2
         assert terminated.all()

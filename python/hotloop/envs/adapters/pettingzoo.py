@@ -126,6 +126,9 @@ class AecEnv(Seats):
         seat = self._seat[self._env.agent_selection]
         self.rows.valid[seat] = True
         self._show(seat)
+        if self.rows.mask is not None:
+            # Who waits may be allowed nothing at all, which no policy can draw from.
+            self.rows.mask[~self.rows.valid] = 1
 
     def close(self) -> None:
         """Closes the env."""
