@@ -11,14 +11,14 @@ from hotloop.training.sources import make_runner
 
 if TYPE_CHECKING:
     from hotloop.config import Config
-    from hotloop.ppo.learners import Learner
+    from hotloop.policies.acting import Acts
 
 # Steps of one env after which episodes that are not over are left out.
 _LONGEST = 100_000
 
 
 def evaluate_python(
-    learner: Learner, config: Config, *, episodes: int, seed: int, deterministic: bool = True
+    learner: Acts, config: Config, *, episodes: int, seed: int, deterministic: bool = True
 ) -> Evaluation:
     """Plays episodes on fresh processes; an episode that a fault cut is played again."""
     envs = min(config.runner.num_envs, episodes)
