@@ -14,6 +14,7 @@ from hotloop.bench.solve import Solved, _is_solved, race
 from hotloop.bench.train import CASES, TrainRow, run, run_update, session_for
 
 SMALL = PpoCase("cartpole", num_envs=8, horizon=16, epochs=2, minibatches=2)
+RECURRENT = PpoCase("cartpole", 8, 16, 2, 2, hidden=(16,), memory="lstm", memory_size=8)
 INSTALLED = [peer for peer in every_trainer() if peer.installed]
 
 
@@ -28,7 +29,7 @@ def test_the_usual_cases_are_distinct() -> None:
 
 
 def test_ours_trains_as_the_case_says() -> None:
-    session = session_for(CASES[-1])
+    session = session_for(next(case for case in CASES if case.separate))
     config = session.config
     session.close()
     assert config.env.name == "pendulum"
@@ -65,10 +66,21 @@ def test_the_update_of_any_shape_is_measured() -> None:
     assert row.flops > 2 * 2 * (5 * 16 + 16 * 8 + 8 * 4)
 
 
+def test_memory_is_part_of_a_case() -> None:
+    assert str(RECURRENT) == "cartpole 8x16 2x2 lstm 8"
+    session = session_for(RECURRENT)
+    session.close()
+    assert (session.config.policy.memory, session.config.policy.memory_size) == ("lstm", 8)
+    row = run(RECURRENT, [], seconds=1e-3, rounds=1)
+    weights = 4 * 16 + (16 + 8) * 4 * 8 + 8 * 3
+    assert row.flops == pytest.approx(2 * weights + 2 * 2 * (3 * weights - 4 * 16))
+
+
 @pytest.mark.parametrize("peer", INSTALLED, ids=lambda peer: peer.name)
 def test_a_peer_trains_on_cartpole_and_declines_what_it_does_not_have(peer: Peer[PpoCase]) -> None:
     with ExitStack() as stack:
-        (entry,) = peer.enter(SMALL, stack)
+        found = {case.memory: peer.enter(case, stack) for case in (SMALL, RECURRENT)}
+        ((entry,),) = (entries for entries in found.values() if entries)
         assert entry.contender.seconds(1) > 0
         assert entry.contender.work_per_pass == SMALL.steps
         assert peer.enter(PpoCase("recall", 8, 16, 1, 1), stack) == []

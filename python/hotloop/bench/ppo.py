@@ -15,6 +15,9 @@ class PpoCase:
     hidden: tuple[int, ...] = (64, 64)
     separate: bool = False
     """Whether policy and value have trunks of their own."""
+    memory: str = "none"
+    """What stands between the dense layers and the outputs: none, lstm or gru."""
+    memory_size: int = 128
     learning_rate: float = 1e-3
     gamma: float = 0.99
     gae_lambda: float = 0.95
@@ -34,7 +37,8 @@ class PpoCase:
         return self.steps // self.minibatches
 
     def __str__(self) -> str:
-        return f"{self.env} {self.num_envs}x{self.horizon} {self.epochs}x{self.minibatches}"
+        memory = "" if self.memory == "none" else f" {self.memory} {self.memory_size}"
+        return f"{self.env} {self.num_envs}x{self.horizon} {self.epochs}x{self.minibatches}{memory}"
 
 
 # What CartPole is solved with: small batches, many updates.

@@ -66,6 +66,8 @@ def race(
     commands: dict[str, Callable[[int], list[str]]] = {"hotloop": lambda seed: _ours(env, seed)}
     if env == "cartpole":
         for peer in peers:
+            if peer.name not in SOLVERS:
+                continue
             commands[peer.name] = lambda seed, module=SOLVERS[peer.name]: ["-m", module, str(seed)]  # type: ignore[misc]
     seconds: dict[str, list[float | None]] = {who: [] for who in commands}
     with tempfile.TemporaryDirectory(prefix="hotloop-bench-") as home:

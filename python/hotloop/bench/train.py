@@ -20,6 +20,8 @@ CASES = (
     PpoCase("cartpole", num_envs=1024, horizon=64, epochs=1, minibatches=4),
     PpoCase("cartpole", num_envs=8, horizon=128, epochs=4, minibatches=4),
     PpoCase("pendulum", num_envs=64, horizon=64, epochs=2, minibatches=4, separate=True),
+    PpoCase("cartpole", num_envs=1024, horizon=64, epochs=1, minibatches=4, hidden=(128,), memory="lstm"),
+    PpoCase("cartpole", num_envs=1024, horizon=64, epochs=1, minibatches=4, hidden=(128,), memory="gru"),
 )
 # Inputs, layers and actions of policies whose update is measured alone.
 SHAPES = ((52, (128, 128), 36), (92, (256, 256), 90))
@@ -72,6 +74,8 @@ def session_for(case: PpoCase) -> Session:
             "policy.hidden": list(case.hidden),
             "policy.shared": not case.separate,
             "policy.activation": "tanh",
+            "policy.memory": case.memory,
+            "policy.memory_size": case.memory_size,
             "ppo.horizon": case.horizon,
             "ppo.epochs": case.epochs,
             "ppo.minibatch_size": case.minibatch_size,

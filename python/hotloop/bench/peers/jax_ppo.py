@@ -206,7 +206,7 @@ def start(case: PpoCase, seed: int, count: int) -> tuple[State, Any]:
 
 
 def _enter(case: PpoCase, stack: ExitStack) -> list[Entry]:
-    if case.env != "cartpole" or case.separate:
+    if case.env != "cartpole" or case.separate or case.memory != "none":
         return []
     import jax
 

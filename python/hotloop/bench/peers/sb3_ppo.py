@@ -37,7 +37,7 @@ def make(case: PpoCase, num_envs: int) -> Any:
 
 
 def _enter(case: PpoCase, stack: ExitStack) -> list[Entry]:
-    if case.env not in IDS:
+    if case.env not in IDS or case.memory != "none":
         return []
     num_envs = min(case.num_envs, 2 * MOST_PYTHON_ENVS)
     with warnings.catch_warnings():

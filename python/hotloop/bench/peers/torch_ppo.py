@@ -105,7 +105,7 @@ def _network(sizes: tuple[int, ...]) -> Any:
 
 
 def _enter(case: PpoCase, stack: ExitStack) -> list[Entry]:
-    if case.env != "cartpole" or case.separate:
+    if case.env != "cartpole" or case.separate or case.memory != "none":
         return []
     loop = TorchPpo(case, seed=0)
     stack.callback(loop.envs.close)
