@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from hotloop.config import Config
+    from hotloop.config import Config, PolicyConfig
     from hotloop.runners.reports import Fault
     from hotloop.training.callbacks import IterationReport
     from hotloop.training.checkpoint import Arrays, Checkpoint
@@ -78,7 +78,7 @@ class Session:
     def introduce(self) -> Introduction:
         """What learns, in words."""
         chosen, config = choose(self.config, self.described), self.config
-        sizes = config.policy.module or "x".join(map(str, config.policy.hidden))
+        sizes = config.policy.module or _sizes(config.policy)
         weights = self.learner.parameters
         notes = () if isinstance(self.learner, _core.Learner) else self.learner.notes
         return Introduction(
@@ -258,6 +258,14 @@ class Session:
     def close(self) -> None:
         """Ends the envs' threads and processes."""
         self.source.close()
+
+
+def _sizes(policy: PolicyConfig) -> str:
+    """`64x64`, or with memory `64 lstm 128x128`."""
+    dense = "x".join(map(str, policy.hidden))
+    if policy.memory == "none":
+        return dense
+    return f"{dense} {policy.memory} {'x'.join([str(policy.memory_size)] * policy.memory_layers)}"
 
 
 def must_belong(checkpoint: Checkpoint, config: Config, described: Mapping[str, Any]) -> None:
