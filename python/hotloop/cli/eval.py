@@ -30,6 +30,7 @@ def evaluate(
     store: Annotated[
         str | None, typer.Option(metavar="URL", help="Where the run is listed; else HOTLOOP_STORE.")
     ] = None,
+    trust: Annotated[bool, typer.Option("--trust", help="Import code that a run made elsewhere names.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
 ) -> None:
     """Play fresh episodes with a run's best policy, and give the mean return.
@@ -63,7 +64,7 @@ def evaluate(
 
     path = naming.find(run)
     try:
-        agent = load(path)
+        agent = load(path, trust=trust)
     except TrainingError as error:
         raise UserError(str(error)) from None
     if changes and not is_native(agent.env):

@@ -38,6 +38,7 @@ def play(
         Path | None, typer.Option(metavar="FILE", help="Keep the best of the episodes as a replay.")
     ] = None,
     replay: Annotated[Path | None, typer.Option(metavar="FILE", help="Show this replay again, exactly.")] = None,
+    trust: Annotated[bool, typer.Option("--trust", help="Import code that a run made elsewhere names.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Show nothing; print one JSON object a line.")] = False,
 ) -> None:
     """Watch episodes in the terminal, or write a video of them.
@@ -69,7 +70,11 @@ def play(
     from hotloop.training import TrainingError
 
     try:
-        parts = _replayed(replay, options) if replay is not None else _played(what or "", options or [], seed, episodes)
+        parts = (
+            _replayed(replay, options)
+            if replay is not None
+            else _played(what or "", options or [], seed, episodes, trust)
+        )
         parts.stochastic = stochastic
         show = _Show(parts, steps=steps, pace=pace, by_step=by_step, video=video, save=save, as_json=as_json)
         show.run()
@@ -134,7 +139,7 @@ def _replayed(path: Path, options: list[str] | None) -> _Parts:
     return _Parts(replay.env, replay.options, replay.action_repeat, replay.seed, 1, replay=replay)
 
 
-def _played(what: str, changes: list[str], seed: int, episodes: int) -> _Parts:
+def _played(what: str, changes: list[str], seed: int, episodes: int, trust: bool) -> _Parts:
     from hotloop import _core
     from hotloop.cli import naming
 
@@ -146,7 +151,7 @@ def _played(what: str, changes: list[str], seed: int, episodes: int) -> _Parts:
     from hotloop.policies.agent import load
 
     path = naming.find(what)
-    agent = load(path)
+    agent = load(path, trust=trust)
     changed = {**agent.options, **options}
     before, after = _describe(agent.env, agent.options), _describe(agent.env, changed)
     if any(before[part] != after[part] for part in ("observation", "action", "masked")):

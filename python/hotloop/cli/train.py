@@ -38,6 +38,7 @@ def train(
     worker_python: Annotated[
         str | None, typer.Option(metavar="PATH", help="The interpreter that Python envs run in.")
     ] = None,
+    trust: Annotated[bool, typer.Option("--trust", help="Import code that a run made elsewhere names.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
 ) -> None:
     """Train a policy on an env with PPO, or a table with Q-learning.
@@ -89,6 +90,7 @@ def train(
                     debug=debug,
                     name=name,
                     store=store,
+                    trust=trust,
                     callbacks=[view],
                 )
             else:

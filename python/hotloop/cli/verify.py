@@ -14,6 +14,7 @@ DIFFERENT = 1
 
 def verify(
     run: Annotated[str, typer.Argument(metavar="RUN", help="A path, a name, the beginning of one, or 'last'.")],
+    trust: Annotated[bool, typer.Option("--trust", help="Import code that a run made elsewhere names.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
 ) -> None:
     """Repeat a run from its stored config up to its newest checkpoint, and compare.
@@ -32,7 +33,7 @@ def verify(
 
     path = naming.find(run)
     try:
-        found = repeat(path)
+        found = repeat(path, trust=trust)
     except (ConfigError, TrainingError) as error:
         raise UserError(str(error)) from None
     for note in found.notes:

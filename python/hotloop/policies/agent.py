@@ -15,10 +15,11 @@ if TYPE_CHECKING:
     from hotloop.training.checkpoint import Checkpoint
 
 
-def load(path: str | Path) -> Agent:
+def load(path: str | Path, *, trust: bool = False) -> Agent:
     """The policy of a run (its best checkpoint, the last if none was evaluated), or of one checkpoint.
 
-    Loading reads arrays and JSON; it never executes code.
+    Loading reads arrays and JSON. Code is executed only for a policy that is a module of one's own (`policy.module`):
+    if the run was made here, or with `trust`.
 
     >>> from hotloop import train
     >>> run = train("cartpole", steps=2048, home=getfixture("tmp_path"))
@@ -26,8 +27,12 @@ def load(path: str | Path) -> Agent:
     True
     """
     from hotloop.training.checkpoint import open_policy
+    from hotloop.training.trust import must_be_trusted
 
-    return Agent(open_policy(Path(path)))
+    found = open_policy(Path(path))
+    if "module" in found.manifest["policy"]:
+        must_be_trusted(found.path.parent.parent, [found.manifest["policy"]["module"]], trust=trust)
+    return Agent(found)
 
 
 def _player(checkpoint: Checkpoint, described: dict[str, Any]) -> Acts:

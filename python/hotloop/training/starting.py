@@ -27,6 +27,7 @@ def train(
     resume: str | Path | None = None,
     init_from: str | Path | None = None,
     debug: bool = False,
+    trust: bool = False,
     callbacks: Sequence[Callback] = (),
     name: str | None = None,
     home: str | Path | None = None,
@@ -47,9 +48,11 @@ def train(
         config: What differs from the env's packaged defaults: `{"ppo.epochs": 4}`, `["ppo.epochs=4"]`, the path of a
             YAML file, or a whole `Config`.
         preset: The name of a packaged preset.
-        resume: The run to go on with, by name or path. Only limits can be changed.
+        resume: The run to go on with, by name or path. Only limits can be changed, and by `config` the learner:
+            `train.learner` and what is under `torch.`
         init_from: The run or checkpoint whose weights are the first ones.
         debug: One thread, every array checked for numbers that are not finite, a report of each iteration.
+        trust: Whether code that a resumed run names may be imported though the run was not made here.
         callbacks: Listeners.
         name: The run's name; made up of env and date by default.
         home: Where runs are kept; `HOTLOOP_HOME` or `~/.hotloop` by default.
@@ -65,20 +68,26 @@ def train(
     from hotloop.config.loading import stored_config
     from hotloop.training.runs import find_run
     from hotloop.training.trainer import Trainer
+    from hotloop.training.trust import named_in, remember
 
     limits = {"steps": steps, "episodes": episodes, "minutes": minutes, "until": until}
     limits = {key: value for key, value in limits.items() if value is not None}
     if resume is not None:
-        _refuse_with_resume(seed=seed, config=config, preset=preset, init_from=init_from, name=name)
+        learner = _learner_changes(config)
+        _refuse_with_resume(
+            seed=seed, config=None if learner else config, preset=preset, init_from=init_from, name=name
+        )
         started = partial(
             Trainer.resume,
             resume,
             env=env,
             limits=limits,
+            learner=learner,
             home=home,
             store=store,
             debug=debug,
             callbacks=callbacks,
+            trust=trust,
         )
         resolved, own = stored_config(find_run(resume, home) / "config.yaml"), None
     else:
@@ -101,7 +110,10 @@ def train(
         from hotloop.tabular.mpi import together
 
         return together(own, lambda: started().run())
-    return started().run()
+    trainer = started()
+    if own is not None:
+        remember(trainer.path, named_in(own))
+    return trainer.run()
 
 
 def resolve(
@@ -132,6 +144,18 @@ def resolve(
             parts = parse_overrides(config)
             parts.setdefault("train", {}).update(train)
             return load_config(env, preset=preset, overrides=parts)
+
+
+def _learner_changes(config: object) -> dict[str, dict[str, Any]]:
+    """What a resumed run may change besides limits: the learner and what it runs on; nothing if more is asked for."""
+    from hotloop.config.loading import parse_overrides
+
+    if config is None or not isinstance(config, Mapping | list | tuple):
+        return {}
+    parts = parse_overrides(config)
+    asked = {f"{part}.{key}" for part, keys in parts.items() for key in keys}
+    allowed = all(key == "train.learner" or key.startswith("torch.") for key in asked)
+    return parts if allowed else {}
 
 
 def _refuse_with_resume(**given: object) -> None:

@@ -33,6 +33,7 @@ from hotloop.training.learning import Learning, open_session
 from hotloop.training.plan import PACE, Plan, Repetition
 from hotloop.training.recorder import Recorder, Unrecorded, plain
 from hotloop.training.runs import Ending, Run, RunFolder, find_run, find_store, home_of, now
+from hotloop.training.trust import must_be_trusted, named_in, remember
 
 if TYPE_CHECKING:
     from hotloop.config import Config
@@ -127,10 +128,12 @@ class Trainer:
         *,
         env: str | None = None,
         limits: Mapping[str, Any] | None = None,
+        learner: Mapping[str, Mapping[str, Any]] | None = None,
         home: str | Path | None = None,
         store: str | Path | None = None,
         debug: bool = False,
         callbacks: Sequence[Callback] = (),
+        trust: bool = False,
     ) -> Self:
         """A run that was made before, from its newest checkpoint that is whole, or else from its start."""
         from hotloop.config.loading import stored_config
@@ -147,6 +150,12 @@ class Trainer:
                 _refuse_other_schedule(config, changed)
                 config = _with(config, {"train": changed})
                 folder.write_config(config)
+            must_be_trusted(path, named_in(config), trust=trust)
+            if learner:
+                # Told by whoever resumes, so its code is trusted; what goes on is kept with the run.
+                config = _with(config, learner)
+                folder.write_config(config)
+                remember(path, named_in(config))
             first = checkpoints.kept_first(path)
             trainer = cls(config, folder, first=first, debug=debug, callbacks=callbacks, store=place)
             trainer._go_on()
@@ -156,6 +165,11 @@ class Trainer:
         if changed:
             trainer._session.counters.solved = False
         return trainer
+
+    @property
+    def path(self) -> Path:
+        """The run's folder."""
+        return self._folder.path
 
     @property
     def session(self) -> Learning:

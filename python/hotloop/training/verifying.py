@@ -14,6 +14,7 @@ from hotloop.training.checkpoint import kept_first, newest_good
 from hotloop.training.errors import CheckpointError
 from hotloop.training.plan import Repetition
 from hotloop.training.runs import find_run
+from hotloop.training.trust import must_be_trusted, named_in
 
 if TYPE_CHECKING:
     from hotloop.config import Config
@@ -52,7 +53,9 @@ class Verification:
         return self.same_policy and not self.differences
 
 
-def verify(run: str | Path, *, home: str | Path | None = None, callbacks: Sequence[Callback] = ()) -> Verification:
+def verify(
+    run: str | Path, *, home: str | Path | None = None, callbacks: Sequence[Callback] = (), trust: bool = False
+) -> Verification:
     """Repeats a run up to its newest checkpoint, in a folder of its own, and compares weights and metrics."""
     from hotloop import _core
     from hotloop.config.loading import stored_config
@@ -60,6 +63,7 @@ def verify(run: str | Path, *, home: str | Path | None = None, callbacks: Sequen
 
     path = find_run(run, home)
     config = stored_config(path / "config.yaml")
+    must_be_trusted(path, named_in(config), trust=trust)
     notes: list[str] = []
     found = newest_good(path / "checkpoints", notes.append)
     if found is None:
@@ -67,6 +71,8 @@ def verify(run: str | Path, *, home: str | Path | None = None, callbacks: Sequen
     version = found.manifest["versions"]["hotloop"]
     if version != _core.__version__:
         notes.append(f"the run was made with version {version}, this is {_core.__version__}")
+    if len(past := found.manifest.get("learners", [])) > 1:
+        notes.append(f"the run changed learners on its way ({', '.join(past)}): one learner cannot repeat its bits")
     with tempfile.TemporaryDirectory(prefix="hotloop-verify-") as folder:
         repeated = Trainer.begin(
             _alone(config),
@@ -78,6 +84,7 @@ def verify(run: str | Path, *, home: str | Path | None = None, callbacks: Sequen
             first=kept_first(path),
         )
         again = repeated.run()
+        notes += _other_conditions(found.manifest, newest_good(again.path / "checkpoints", notes.append))
         same = repeated.session.policy_bytes() == (found.path / "policy.safetensors").read_bytes()
         records, differences = compare_metrics(path / "metrics.jsonl", again.path / "metrics.jsonl", found.steps)
     return Verification(
@@ -101,6 +108,15 @@ def _repetition(metrics: Path, end: Checkpoint) -> Repetition:
 def _alone(config: Config) -> Config:
     """The same run, told to nobody."""
     return config.model_copy(update={"track": config.track.model_copy(update={"trackers": []})})
+
+
+def _other_conditions(kept: dict[str, Any], repeated: Checkpoint | None) -> list[str]:
+    """Which of the conditions under which the torch learner gives equal bits are not met."""
+    now = {} if repeated is None else repeated.manifest.get("torch", {})
+    before = kept.get("torch", {})
+    return [
+        f"torch: {name} was {before.get(name)}, is {value}" for name, value in now.items() if before.get(name) != value
+    ]
 
 
 def compare_metrics(kept: Path, repeated: Path, steps: int) -> tuple[int, list[str]]:

@@ -81,13 +81,20 @@ class Memory(nn.Module):
             after.append(own)
         return x, torch.cat(after, -1) if len(after) > 1 else after[0]
 
-    def sequence(self, x: Tensor, state: Tensor, keeps: Tensor) -> Tensor:
-        """All steps `[time, rows, ...]`, in order; where `keeps[t]` is 0 a row begins step `t` with an empty memory."""
+    def sequence(self, x: Tensor, state: Tensor, keeps: Tensor, moves: Tensor | None) -> Tensor:
+        """All steps `[time, rows, ...]`, in order.
+
+        Where `keeps[t]` is 0 a row begins step `t` with an empty memory; where `moves[t]` is false it leaves the step
+        with the memory it came with, since others decided.
+        """
         for cell, own in zip(self.children(), state.split(self.per_layer, -1), strict=True):
             assert isinstance(cell, Cell)
             out = []
-            for projected, keep in zip(cell.project(x).unbind(0), keeps.unbind(0), strict=True):
-                hidden, own = cell.step(projected, own * keep)
+            for t, (projected, keep) in enumerate(zip(cell.project(x).unbind(0), keeps.unbind(0), strict=True)):
+                before = own * keep
+                hidden, own = cell.step(projected, before)
+                if moves is not None:
+                    own = torch.where(moves[t], own, before)
                 out.append(hidden)
             x = torch.stack(out)
         return x

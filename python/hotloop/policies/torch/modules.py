@@ -72,16 +72,18 @@ class ModulePolicy(nn.Module):
         outputs, value, memory = self.module(obs, memory)
         return outputs, value, memory
 
-    def sequence(self, obs: Tensor, memory: Tensor, keeps: Tensor) -> tuple[Tensor, Tensor]:
+    def sequence(self, obs: Tensor, memory: Tensor, keeps: Tensor, moves: Tensor | None) -> tuple[Tensor, Tensor]:
         """All steps `[time, rows, ...]`, one after the other."""
         fresh = self.initial_memory(1)
         assert fresh is not None
         outputs, values = [], []
-        for seen, keep in zip(obs.unbind(0), keeps.unsqueeze(-1).unbind(0), strict=True):
-            out, value, after = self.module(seen, torch.where(keep > 0, memory, fresh))
+        for t, (seen, keep) in enumerate(zip(obs.unbind(0), keeps.unsqueeze(-1).unbind(0), strict=True)):
+            before = torch.where(keep > 0, memory, fresh)
+            out, value, memory = self.module(seen, before)
+            if moves is not None:
+                memory = torch.where(moves[t].unsqueeze(-1), memory, before)
             outputs.append(out)
             values.append(value)
-            memory = after
         return torch.stack(outputs), torch.stack(values)
 
 

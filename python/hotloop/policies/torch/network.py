@@ -147,13 +147,13 @@ class Network(nn.Module):
         outputs, value = self._outputs(step, obs, memory)
         return outputs, value, after[0] if len(after) == 1 else torch.cat(after, -1)
 
-    def sequence(self, obs: Tensor, memory: Tensor, keeps: Tensor) -> tuple[Tensor, Tensor]:
-        """All steps `[time, rows, ...]` from the memory before the first."""
+    def sequence(self, obs: Tensor, memory: Tensor, keeps: Tensor, moves: Tensor | None) -> tuple[Tensor, Tensor]:
+        """All steps `[time, rows, ...]` from the memory before the first; see `Memory.sequence`."""
         time, rows = keeps.shape
-        keeps = keeps.unsqueeze(-1)
+        keeps, moves = keeps.unsqueeze(-1), None if moves is None else moves.unsqueeze(-1)
 
         def steps(kind: Memory, x: Tensor, state: Tensor) -> Tensor:
-            return kind.sequence(x.unflatten(0, (time, rows)), state, keeps)
+            return kind.sequence(x.unflatten(0, (time, rows)), state, keeps, moves)
 
         return self._outputs(steps, obs.flatten(0, 1), memory)
 

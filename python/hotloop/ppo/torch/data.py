@@ -50,6 +50,14 @@ class Features:
         return x
 
 
+class Memories(NamedTuple):
+    """What the sequences of a batch begin with, where memory is kept from the step before, and where it moves."""
+
+    start: Tensor
+    keeps: Tensor
+    moves: Tensor | None
+
+
 class Recurrent(NamedTuple):
     """What the sequences of a rollout begin with, and how long they are."""
 
@@ -99,6 +107,7 @@ class Data:
         else:
             ended = load("terminated") | load("truncated")
             self._keeps = torch.cat((torch.ones_like(weight[:1]), (~ended[:-1]).to(weight.dtype)))
+            self._moves = None if rollout["valid"][:horizon].all() else load("valid")
             self._starts = recurrent.starts.flatten(0, 1)
             self._eligible = used.any(0).nonzero().squeeze(1)
         self._axis = 0 if recurrent is None else 1
@@ -112,12 +121,12 @@ class Data:
         sequences: Tensor = array.unflatten(0, (-1, self._recurrent.length)).transpose(0, 1)
         return sequences.flatten(1, 2)
 
-    def whole(self) -> tuple[Batch, Tensor | None, Tensor | None]:
+    def whole(self) -> tuple[Batch, Memories | None]:
         """All of it as one batch, in order."""
         return next(self.minibatches(max(1, self.units), None))
 
-    def minibatches(self, size: int, order: Order | None) -> Iterator[tuple[Batch, Tensor | None, Tensor | None]]:
-        """Batches of so many steps or sequences, with the memory they begin with and where memory is kept."""
+    def minibatches(self, size: int, order: Order | None) -> Iterator[tuple[Batch, Memories | None]]:
+        """Batches of so many steps or sequences, in an order or as they come."""
         where = None if order is None else order(self.units).to(self._columns.device)
         if self._eligible is not None:
             where = self._eligible if where is None else self._eligible[where]
@@ -142,25 +151,26 @@ class Data:
                 weight=weight,
             )
             if self._keeps is None:
-                yield batch, None, None
+                yield batch, None
             else:
-                yield batch, self._starts[rows], self._keeps.index_select(1, rows)
+                moves = None if self._moves is None else self._moves.index_select(1, rows)
+                yield batch, Memories(self._starts[rows], self._keeps.index_select(1, rows), moves)
 
 
-def parts(
-    batch: Batch, memory: Tensor | None, keeps: Tensor | None, count: int
-) -> Iterator[tuple[Batch, Tensor | None, Tensor | None]]:
+def parts(batch: Batch, memories: Memories | None, count: int) -> Iterator[tuple[Batch, Memories | None]]:
     """A minibatch cut into up to `count` parts, by steps or by sequences."""
-    axis = 0 if memory is None else 1
-    cut = [None if x is None else x.chunk(count, axis) for x in batch]
-    memories = None if memory is None else memory.chunk(count)
-    kept = None if keeps is None else keeps.chunk(count, 1)
-    for i in range(len(cut[0] or ())):
-        yield (
-            Batch(*(None if x is None else x[i] for x in cut)),  # type: ignore[arg-type]
-            None if memories is None else memories[i],
-            None if kept is None else kept[i],
-        )
+    axis = 0 if memories is None else 1
+
+    def cut(tensor: Tensor | None, axis: int) -> tuple[Tensor | None, ...]:
+        return (None,) * count if tensor is None else tensor.chunk(count, axis)
+
+    batches = zip(*(cut(tensor, axis) for tensor in batch), strict=False)
+    if memories is None:
+        yield from ((Batch(*part), None) for part in batches)
+        return
+    starts = zip(cut(memories.start, 0), cut(memories.keeps, 1), cut(memories.moves, 1), strict=False)
+    for part, remembered in zip(batches, starts, strict=True):
+        yield Batch(*part), Memories(*remembered)  # type: ignore[arg-type]
 
 
 def _scale(rollout: Mapping[str, NDArray[Any]]) -> tuple[float, float]:

@@ -19,7 +19,7 @@ from hotloop.code import named_code
 from hotloop.config.errors import ConfigError
 from hotloop.policies.torch.modules import Spaces, build_module
 from hotloop.policies.torch.network import build_network
-from hotloop.ppo.torch.data import Data, Features, Recurrent
+from hotloop.ppo.torch.data import Data, Features, Memories, Recurrent
 from hotloop.ppo.torch.hardware import Hardware, differences, pin
 from hotloop.ppo.torch.loss import Batch, Outputs, Term, probabilities
 from hotloop.ppo.torch.parameters import Parameters
@@ -36,7 +36,7 @@ _SUMS: Final = (
     "dropped",
     *(f"seconds_{k}" for k in ("env", "inference", "learn", "total")),
 )
-_MEMORY: Final = "memory"
+_MEMORY: Final = "rows.memory.0"
 
 
 class TorchLearner:
@@ -102,7 +102,10 @@ class TorchLearner:
         self._values = torch.from_numpy(self._rollout["value"]).unbind(0)
         with torch.no_grad():
             self._memory: Tensor | None = self._policy.initial_memory(rows)
-        self._starts: list[Tensor] = []
+        if self._memory is not None:
+            shape = (horizon // self._length, *self._memory.shape)
+            self._rollout["memory"] = np.zeros(shape, np.float32)
+            self._starts = torch.from_numpy(self._rollout["memory"]).unbind(0)
         self._step: Any = self._policy
         self._evaluate = self.hardware.compiled(self._evaluated, self._try_evaluating)
         if config.inference_batch is not None:
@@ -168,12 +171,12 @@ class TorchLearner:
             outputs, value, after = self._step(seen, memory)
         return outputs.float().cpu().numpy(), value.float(), None if after is None else after.float()
 
-    def _evaluated(self, batch: Batch, memory: Tensor | None, keeps: Tensor | None) -> Outputs:
+    def _evaluated(self, batch: Batch, memories: Memories | None) -> Outputs:
         with self.hardware.precision():
-            if memory is None:
+            if memories is None:
                 outputs, value, _ = self._policy(batch.obs, None)
             else:
-                outputs, value = self._policy.sequence(batch.obs, memory, keeps)
+                outputs, value = self._policy.sequence(batch.obs, *memories)
         outputs, value = outputs.float(), value.float()
         return Outputs(outputs, value, *probabilities(outputs, batch.action, batch.mask, self._choices))
 
@@ -196,12 +199,12 @@ class TorchLearner:
         start = time.perf_counter()
         horizon = len(rollout["reward"])
         after_truncated: dict[int, Tensor] = {}
-        self._starts = []
         experience.begin(pool)
         for slot in range(horizon):
             if memory is not None and slot % self._length == 0:
-                self._starts.append(memory)
-            outputs, value, memory = self._infer(self._seen[slot], memory)
+                self._starts[slot // self._length].copy_(memory)
+            outputs, value, after = self._infer(self._seen[slot], memory)
+            memory = self._moved(memory, after, rollout["valid"][slot])
             self._values[slot].copy_(value)
             before = time.perf_counter()
             experience.step(pool, slot, outputs, iteration)
@@ -224,6 +227,12 @@ class TorchLearner:
         experience.advantages(dict(settings))
         return env, time.perf_counter() - start - env
 
+    def _moved(self, before: Tensor | None, after: Tensor | None, valid: NDArray[np.bool_]) -> Tensor | None:
+        """The memory after a step: only rows that decided have moved on."""
+        if before is None or after is None or valid.all():
+            return after
+        return torch.where(torch.from_numpy(valid).to(after.device).unsqueeze(1), after, before)
+
     def _kept(self, memory: Tensor, ended: NDArray[np.bool_]) -> Tensor:
         """The memory of rows whose episode goes on, and a fresh one for the others."""
         if not ended.any():
@@ -238,9 +247,7 @@ class TorchLearner:
     def _data(self, settings: Mapping[str, Any]) -> Data:
         recurrent = None
         if self._memory is not None:
-            sequences = len(self._rollout["reward"]) // self._length
-            starts = self._starts or [self._memory] * sequences
-            recurrent = Recurrent(self._length, torch.stack(starts))
+            recurrent = Recurrent(self._length, torch.from_numpy(self._rollout["memory"]).to(self._device))
         return Data(
             self._rollout,
             self._features,
@@ -304,9 +311,23 @@ class TorchLearner:
     def act_slot(self, slot: int, rows: tuple[int, int], iteration: int) -> NDArray[Any]:
         """Decides for the rows `first..last` at a slot of the rollout; what was decided is kept there."""
         first, last = rows
-        outputs, value, _ = self._infer(self._seen[slot][first:last], None)
+        memory = None if self._memory is None else self._memory[first:last]
+        if memory is not None and slot % self._length == 0:
+            self._starts[slot // self._length][first:last].copy_(memory)
+        outputs, value, after = self._infer(self._seen[slot][first:last], memory)
+        after = self._moved(memory, after, self._rollout["valid"][slot, first:last])
+        if after is not None and self._memory is not None:
+            self._memory[first:last] = after
         self._values[slot][first:last].copy_(value)
         return self._experience.draw(slot, rows, outputs, iteration)
+
+    @torch.no_grad()
+    def end_episodes(self, slot: int, rows: tuple[int, int]) -> None:
+        """Empties the memory of those of the rows `first..last` whose episodes ended at a slot."""
+        if self._memory is not None:
+            part = slice(*rows)
+            ended = self._rollout["terminated"][slot, part] | self._rollout["truncated"][slot, part]
+            self._memory[part] = self._kept(self._memory[part], ended)
 
     @torch.no_grad()
     def act(
@@ -344,21 +365,13 @@ class TorchLearner:
 
     @torch.no_grad()
     def value_of(self, obs: ArrayLike, rows: Sequence[int] | NDArray[np.intp] | None = None) -> NDArray[np.float32]:
-        """The values of any observations, with the memory of these rows of the rollout, which stays as it is."""
+        """The values of any observations; with the memory that these rows have now, if they are named."""
         seen = self._observed(obs)
         memory = self._remembered(None, len(seen))
         if rows is not None and self._memory is not None:
             memory = self._memory[torch.as_tensor(np.asarray(rows))]
         found: NDArray[np.float32] = self._infer(seen, memory)[1].cpu().numpy()
         return found
-
-    @torch.no_grad()
-    def end_episodes(self, slot: int, rows: tuple[int, int]) -> None:
-        """Empties the memory of the rows `first..last` whose episodes ended at a slot."""
-        if self._memory is not None:
-            part = slice(*rows)
-            ended = self._rollout["terminated"][slot, part] | self._rollout["truncated"][slot, part]
-            self._memory[part] = self._kept(self._memory[part], ended)
 
     def _observed(self, obs: ArrayLike) -> Tensor:
         like = self._rollout["obs"]

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from hotloop.ppo.torch.data import Data, parts
+from hotloop.ppo.torch.data import Data, Memories, parts
 from hotloop.ppo.torch.loss import PARTS, Batch, Outputs, Term, ppo_loss
 
 if TYPE_CHECKING:
     from hotloop.ppo.torch.parameters import Parameters
 
-Evaluate = Callable[[Batch, Tensor | None, Tensor | None], Outputs]
-"""What the policy makes of a batch, the memory it begins with, and where memory is kept."""
+Evaluate = Callable[[Batch, Memories | None], Outputs]
+"""What the policy makes of a batch."""
 
 
 class Update:
@@ -37,8 +37,8 @@ class Update:
         epochs = gradient_steps = 0
         for epoch in range(settings["epochs"]):
             before = sums.clone()
-            for batch, memory, keeps in data.minibatches(size, lambda n, epoch=epoch: order(epoch, n)):  # type: ignore[misc]
-                sums += self._descend(batch, memory, keeps, settings)
+            for batch, memories in data.minibatches(size, lambda n, epoch=epoch: order(epoch, n)):  # type: ignore[misc]
+                sums += self._descend(batch, memories, settings)
                 norm, failed = self._parameters.step(settings)
                 norms += norm
                 dropped += failed
@@ -61,29 +61,25 @@ class Update:
         sums = self._descend(*data.whole(), settings)
         return dict(zip(PARTS, (sums[:5] / sums[5]).tolist(), strict=True))
 
-    def _descend(
-        self, batch: Batch, memory: Tensor | None, keeps: Tensor | None, settings: Mapping[str, Any]
-    ) -> Tensor:
+    def _descend(self, batch: Batch, memories: Memories | None, settings: Mapping[str, Any]) -> Tensor:
         """Fills the gradient; gives the parts of the loss times the weights' sum, and that sum."""
         parameters = self._parameters
         parameters.gradient.zero_()
         if self._accumulate == 1:
-            loss, told = self._loss(batch, memory, keeps, settings)
+            loss, told = self._loss(batch, memories, settings)
             parameters.scaled(loss).backward()
             weight = batch.weight.sum()
             return torch.cat((told * weight, weight[None]))
         total, sums = batch.weight.sum(), torch.zeros(6, device=batch.weight.device)
-        for part in parts(batch, memory, keeps, self._accumulate):
+        for part in parts(batch, memories, self._accumulate):
             loss, told = self._loss(*part, settings)
             weight = part[0].weight.sum()
             parameters.scaled(loss * (weight / total)).backward()
             sums += torch.cat((told * weight, weight[None]))
         return sums
 
-    def _loss(
-        self, batch: Batch, memory: Tensor | None, keeps: Tensor | None, settings: Mapping[str, Any]
-    ) -> tuple[Tensor, Tensor]:
-        now = self._evaluate(batch, memory, keeps)
+    def _loss(self, batch: Batch, memories: Memories | None, settings: Mapping[str, Any]) -> tuple[Tensor, Tensor]:
+        now = self._evaluate(batch, memories)
         loss, told = ppo_loss(batch, now, settings)
         for term in self._terms:
             loss = loss + term(batch, now)

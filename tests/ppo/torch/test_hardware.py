@@ -1,0 +1,119 @@
+"""What the torch learner runs on: each option does what it says, or says that it cannot."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from hotloop.config import ConfigError, load_config
+from hotloop.ppo.learners import build, choose
+from tests.ppo.torch.making import pool_of, torch_learner
+from tests.ppo.torch.test_parity import FULL
+
+MEMORIES: list[dict[str, Any]] = [
+    {"hidden": [16]},
+    {"hidden": [16], "memory": "lstm", "memory_size": 8, "memory_layers": 1},
+]
+
+
+def gradients(config: dict[str, Any], policy: dict[str, Any]) -> dict[str, Any]:
+    learner = torch_learner("cartpole", {}, policy, 12, 8, config=config, sequence_length=4)
+    learner.collect(pool_of("cartpole", {}, 12), FULL)
+    return learner.gradient(FULL)[0]
+
+
+@pytest.mark.parametrize("policy", MEMORIES)
+@pytest.mark.parametrize("config", [{"accumulate": 3}, {"inference_batch": 5}])
+def test_cutting_batches_changes_nothing_but_rounding(config: dict[str, Any], policy: dict[str, Any]) -> None:
+    whole, cut = gradients({}, policy), gradients(config, policy)
+    for name, array in whole.items():
+        np.testing.assert_allclose(array, cut[name], atol=1e-5, err_msg=name)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_mixed_precision_trains_and_comes_back_from_its_state(dtype: str) -> None:
+    learner, other = (torch_learner("cartpole", {}, {"hidden": [16]}, 8, 8, config={"amp": dtype}) for _ in range(2))
+    pool = pool_of("cartpole", {}, 8)
+    told = learner.iterate(pool, FULL, 3, 1e9)
+    assert told["dropped"] == 0
+    assert told["policy_loss"] == told["policy_loss"]
+    assert learner.conditions()["dtype"] == dtype
+    other.set_arrays(learner.arrays())
+    other.set_state(learner.state())
+    for name, array in learner.state().items():
+        np.testing.assert_array_equal(array, other.state()[name], err_msg=name)
+
+
+def test_what_cannot_be_compiled_runs_as_it_is_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(function: Any) -> Any:
+        def call(*_: Any) -> Any:
+            raise RuntimeError("no compiler here")
+
+        return call
+
+    monkeypatch.setattr(torch, "compile", broken)
+    learner = torch_learner("cartpole", {}, {"hidden": [8]}, 4, 4, config={"compile": True})
+    assert learner.notes == ("torch.compile failed, so nothing is compiled: RuntimeError: no compiler here",)
+    assert learner.conditions()["compile"] is False
+    assert learner.iterate(pool_of("cartpole", {}, 4), FULL, 1, 1e9)["gradient_steps"] > 0
+
+
+def test_options_for_gpus_say_that_they_do_nothing_here() -> None:
+    config = {"memory_fraction": 0.5, "pin_memory": True}
+    notes = torch_learner("cartpole", {}, {"hidden": [8]}, 1, 1, config=config).notes
+    assert ["memory_fraction" in notes[0], "pin_memory" in notes[1]] == [True, True]
+
+
+def test_a_device_that_is_not_there_is_refused() -> None:
+    from hotloop.ppo.torch.hardware import find_device
+
+    for name in ("cuda:99", "toaster"):
+        with pytest.raises(ConfigError, match=f"torch.device is '{name}', which cannot be used here .*there is cpu"):
+            find_device(name)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "part"),
+    [
+        ({"policy.module": "a:B"}, "policy.module is a:B"),
+        ({"env.observation": "grid", "policy.encoder": "cnn"}, "policy.encoder is cnn"),
+        ({"torch.losses": ["a:b"]}, "torch.losses has a:b"),
+        ({"torch.device": "cuda"}, "torch.device is cuda"),
+    ],
+)
+def test_the_native_learner_says_which_part_it_cannot_build(overrides: dict[str, Any], part: str) -> None:
+    from hotloop import _core
+
+    config = load_config("tag", overrides={**overrides, "train.learner": "native"})
+    described = _core.describe("tag", config.env.options)
+    with pytest.raises(ConfigError, match=f"{part}.*set train.learner=torch"):
+        build(config, described, 4)
+    auto = load_config("tag", overrides=overrides)
+    assert choose(auto, described).name == "torch"
+    assert part in choose(auto, described).why
+
+
+def printed_by(code: str, home: Path) -> str:
+    done = subprocess.run([sys.executable, "-c", code, home], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def test_without_torch_the_error_says_how_to_install_it(tmp_path: Path) -> None:
+    code = (
+        "import sys; sys.modules['torch'] = None\n"
+        "import hotloop, hotloop.config\n"
+        "try: hotloop.train('cartpole', steps=1, config={'train.learner': 'torch'}, home=sys.argv[1])\n"
+        "except hotloop.config.ConfigError as error: print(error)\n"
+    )
+    assert "PyTorch is not installed: pip install 'hotloop[torch]'" in printed_by(code, tmp_path)
+
+
+def test_training_natively_imports_no_torch(tmp_path: Path) -> None:
+    code = (
+        "import sys, hotloop\nhotloop.train('cartpole', steps=4096, home=sys.argv[1])\nprint('torch' in sys.modules)\n"
+    )
+    assert printed_by(code, tmp_path) == "False"
