@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import hotloop
-from hotloop import _core
 from hotloop.training import TrainingError, verify
 from tests.training.processes import checksum
 from tests.training.test_same_bits import wait_until_training
@@ -124,50 +123,3 @@ def test_a_checkpoint_with_foreign_arrays_is_refused(tmp_path: Path) -> None:
         hotloop.train(
             "cartpole", steps=256, config={**SMALL, "policy.hidden": [9]}, home=tmp_path, init_from=theirs.path
         )
-
-
-def catches(tagger: Any, runner: Any) -> float:
-    """How often a tagger catches a runner, per step, each played by a policy of its own."""
-    envs = 64
-    pool = _core.Pool("tag", envs, num_threads=1, options={"observation": "grid", "seats": 2}, autoreset="same_step")
-    pool.seed(99)
-    obs, info = pool.reset()
-    memories = [np.zeros((2 * envs, learner.memory_len), np.float32) for learner in (tagger, runner)]
-    caught = 0.0
-    for step in range(200):
-        both = [
-            learner.act(obs, info["action_mask"], deterministic=False, seed=seed, step=step, memory=memory)[0]
-            for seed, (learner, memory) in enumerate(zip((tagger, runner), memories, strict=True))
-        ]
-        obs, reward, terminated, truncated, info = pool.step(np.where(np.arange(2 * envs) % 2 == 0, *both))
-        caught += float(reward[::2].sum())
-        for memory in memories:
-            memory[terminated | truncated] = 0.0
-    return caught / (200 * envs)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("memory", ["none", "lstm"])
-def test_a_policy_that_looks_at_a_grid_learns_to_tag(memory: str, tmp_path: Path) -> None:
-    config = {
-        "env.observation": "grid",
-        "env.seats": 2,
-        "policy.encoder": "cnn",
-        "policy.convolutions": [[8, 3, 1], [16, 3, 2]],
-        "policy.hidden": [64],
-        "policy.memory": memory,
-        "policy.memory_size": 32,
-        "runner.num_envs": 128,
-        "ppo.horizon": 32,
-        "ppo.epochs": 2,
-        "ppo.minibatch_size": 1024,
-        "ppo.learning_rate": 2e-3,
-        "ppo.entropy": 0.01,
-        "train.evaluate_episodes": 0,
-    }
-    run = hotloop.train("tag", seed=0, steps=250_000, config=config, home=tmp_path)
-    fresh = hotloop.train("tag", seed=0, steps=1, config={**config, "ppo.learning_rate": 1e-9}, home=tmp_path)
-    learned, chance = (hotloop.load(one.path).learner for one in (run, fresh))
-    by_chance = catches(chance, chance)
-    assert catches(learned, chance) > 3 * by_chance
-    assert catches(chance, learned) < by_chance / 2

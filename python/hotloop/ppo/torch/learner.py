@@ -166,6 +166,7 @@ class TorchLearner:
 
     def _infer(self, obs: Tensor, memory: Tensor | None) -> tuple[NDArray[np.float32], Tensor, Tensor | None]:
         """Outputs as the core takes them, values and memory; called without gradients."""
+        self.hardware.use_threads()
         seen = self._features(obs.to(self._device, non_blocking=True))
         with self.hardware.precision():
             outputs, value, after = self._step(seen, memory)
