@@ -68,7 +68,7 @@ impl QTable {
             None => None,
         };
         let cells = keys.len() * actions;
-        let planes = if cells == 0 { 1 } else { numbers.len() / cells };
+        let planes = numbers.len().checked_div(cells).unwrap_or(1);
         let fits = numbers.len() == planes * cells && (1..=2).contains(&planes);
         if !fits || visits.as_ref().is_some_and(|visits| visits.len() != cells) {
             return Err(PyValueError::new_err(format!(
