@@ -110,7 +110,7 @@ def test_final_observations_come_with_their_batch(variant: Variant) -> None:
     _, info = envs.reset(seed=3)
     plain.reset(seed=3)
     kept = 0
-    for step in range(80):
+    for step in range(110):
         actions = choose_for(plain, step, info)
         _, _, _, _, info = plain.step(actions)
         for group in range(4):

@@ -152,8 +152,10 @@ def launch(ranks: int, command: Sequence[str]) -> list[str]:
 
 
 def launch_environment() -> dict[str, str]:
-    """Open MPI wants to be told that root may use it."""
-    return {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    """Open MPI wants to be told that root may use it, and that a rank may take seconds to save its table at the end."""
+    root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    patience = {f"{part}_MCA_odls_base_sigkill_timeout": "30" for part in ("OMPI", "PRTE")}
+    return {**os.environ, **root, **patience}
 
 
 def _with_ranks(case: Case, seconds: float, rounds: int) -> Row:

@@ -30,8 +30,9 @@ def load(path: str | Path, *, trust: bool = False) -> Agent:
     from hotloop.training.trust import must_be_trusted
 
     found = open_policy(Path(path))
-    if "module" in found.manifest["policy"]:
-        must_be_trusted(found.path.parent.parent, [found.manifest["policy"]["module"]], trust=trust)
+    # A table has no policy to be built.
+    if module := found.manifest.get("policy", {}).get("module"):
+        must_be_trusted(found.path.parent.parent, [module], trust=trust)
     return Agent(found)
 
 
