@@ -152,10 +152,9 @@ def launch(ranks: int, command: Sequence[str]) -> list[str]:
 
 
 def launch_environment() -> dict[str, str]:
-    """Open MPI wants to be told that root may use it, and that a rank may take seconds to save its table at the end."""
+    """Open MPI wants to be told that root may use it."""
     root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    patience = {f"{part}_MCA_odls_base_sigkill_timeout": "30" for part in ("OMPI", "PRTE")}
-    return {**os.environ, **root, **patience}
+    return {**os.environ, **root}
 
 
 def _with_ranks(case: Case, seconds: float, rounds: int) -> Row:

@@ -116,6 +116,7 @@ class Rank:
         self._hosts = self.world.allgather(socket.gethostname())
         self._pieces = 1
         self._heard = time.perf_counter()
+        self._coming: tuple[int, int, bytearray, MPI.Request] | None = None
         self.sent = 0
         """Bytes sent so far."""
 
@@ -167,12 +168,18 @@ class Rank:
     def _next(self) -> dict[str, Any] | None:
         from mpi4py import MPI
 
-        status = MPI.Status()
-        if not self.world.Iprobe(MPI.ANY_SOURCE, MPI.ANY_TAG, status):
+        if self._coming is None:
+            status = MPI.Status()
+            if not self.world.Iprobe(MPI.ANY_SOURCE, MPI.ANY_TAG, status):
+                return None
+            source, tag = status.Get_source(), status.Get_tag()
+            message = bytearray(status.Get_count(MPI.BYTE))
+            self._coming = (source, tag, message, self.world.Irecv([message, len(message)], source, tag))
+        source, tag, message, request = self._coming
+        # The rest of a large message never comes from a rank that died: waiting for it would keep this one from ending.
+        if not request.Test():
             return None
-        source, tag = status.Get_source(), status.Get_tag()
-        message = bytearray(status.Get_count(MPI.BYTE))
-        self.world.Recv([message, len(message)], source, tag)
+        self._coming = None
         if tag == _DEATH:
             raise RankDiedError(f"rank {source} on {self._hosts[source]} died:\n{bytes(message).decode()}")
         if tag == _STOP:
