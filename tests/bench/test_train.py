@@ -8,7 +8,7 @@ import pytest
 import hotloop
 from hotloop.bench import ladder
 from hotloop.bench.measure import Rate
-from hotloop.bench.peers import Peer, every_trainer
+from hotloop.bench.peers import Peer, every_trainer, torch_learner
 from hotloop.bench.ppo import SOLVE, PpoCase
 from hotloop.bench.solve import Solved, _is_solved, race
 from hotloop.bench.train import CASES, TrainRow, run, run_update, session_for
@@ -76,7 +76,9 @@ def test_memory_is_part_of_a_case() -> None:
     assert row.flops == pytest.approx(2 * weights + 2 * 2 * (3 * weights - 4 * 16))
 
 
-@pytest.mark.parametrize("peer", INSTALLED, ids=lambda peer: peer.name)
+@pytest.mark.parametrize(
+    "peer", [peer for peer in INSTALLED if peer is not torch_learner.PEER], ids=lambda peer: peer.name
+)
 def test_a_peer_trains_on_cartpole_and_declines_what_it_does_not_have(peer: Peer[PpoCase]) -> None:
     with ExitStack() as stack:
         found = {case.memory: peer.enter(case, stack) for case in (SMALL, RECURRENT)}
@@ -84,6 +86,14 @@ def test_a_peer_trains_on_cartpole_and_declines_what_it_does_not_have(peer: Peer
         assert entry.contender.seconds(1) > 0
         assert entry.contender.work_per_pass == SMALL.steps
         assert peer.enter(PpoCase("recall", 8, 16, 1, 1), stack) == []
+
+
+@pytest.mark.parametrize("case", [SMALL, RECURRENT], ids=str)
+def test_our_torch_learner_is_measured_with_and_without_memory(case: PpoCase) -> None:
+    pytest.importorskip("torch")
+    with ExitStack() as stack:
+        (entry,) = torch_learner.PEER.enter(case, stack)
+        assert entry.contender.seconds(1) > 0
 
 
 def test_the_cartpole_in_jax_moves_as_ours() -> None:

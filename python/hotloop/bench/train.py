@@ -65,12 +65,13 @@ def peak() -> float:
     return _core.fma_peak(usable_cores())
 
 
-def session_for(case: PpoCase) -> Session:
+def session_for(case: PpoCase, *, learner: str = "native") -> Session:
     """The trainer's own session for a case, as `hotloop train` makes it."""
     config = load_config(
         case.env,
         overrides={
             "runner.num_envs": case.num_envs,
+            "train.learner": learner,
             "policy.hidden": list(case.hidden),
             "policy.shared": not case.separate,
             "policy.activation": "tanh",

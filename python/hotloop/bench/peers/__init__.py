@@ -70,6 +70,6 @@ def every_peer() -> list[Peer[Case]]:
 
 def every_trainer() -> list[Peer[PpoCase]]:
     """All PPO loops that we know how to measure, installed or not."""
-    from hotloop.bench.peers import jax_ppo, jax_recurrent, sb3_ppo, sb3_recurrent, torch_ppo
+    from hotloop.bench.peers import jax_ppo, jax_recurrent, sb3_ppo, sb3_recurrent, torch_learner, torch_ppo
 
-    return [torch_ppo.PEER, jax_ppo.PEER, jax_recurrent.PEER, sb3_ppo.PEER, sb3_recurrent.PEER]
+    return [torch_learner.PEER, torch_ppo.PEER, jax_ppo.PEER, jax_recurrent.PEER, sb3_ppo.PEER, sb3_recurrent.PEER]
