@@ -7,6 +7,7 @@ Truncated episodes count as ended, as in most such scripts, which saves it the v
 import math
 import os
 import sys
+from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any, NamedTuple
 
@@ -126,20 +127,52 @@ def make_iteration(case: PpoCase, envs: int, count: int) -> Any:
         env = jnp.where(done[:, None], reset_envs(fresh, envs), env)
         return state._replace(env=env, age=jnp.where(done, 0, age), key=key, episodes=episodes), row
 
-    def advantages(rows: tuple[Array, ...], last_value: Array) -> Array:
-        *_, values, rewards, dones = rows
+    descend = descent(loss, case)
 
-        def back(carry: tuple[Array, Array], row: tuple[Array, ...]) -> tuple[tuple[Array, Array], Array]:
-            advantage, next_value = carry
-            value, reward, done = row
-            delta = reward + case.gamma * next_value * (1 - done) - value
-            advantage = delta + case.gamma * case.gae_lambda * (1 - done) * advantage
-            return (advantage, value), advantage
+    def epoch(carry: tuple[State, tuple[Array, ...]], _: None) -> tuple[tuple[State, tuple[Array, ...]], None]:
+        state, rows = carry
+        key, shuffle = jax.random.split(state.key)
+        # One sort; jax.random.permutation sorts several times to rule out ties, and takes a third longer in all.
+        order = jnp.argsort(jax.random.bits(shuffle, (envs * case.horizon,)))
+        batches = tuple(part[order].reshape(case.minibatches, -1, *part.shape[1:]) for part in rows)
+        state, _ = jax.lax.scan(descend, state._replace(key=key), batches)
+        return (state, rows), None
 
-        start = (jnp.zeros_like(last_value), last_value)
-        return jax.lax.scan(back, start, (values, rewards, dones.astype(jnp.float32)), reverse=True)[1]
+    def iteration(state: State, _: None) -> tuple[State, None]:
+        state, rows = jax.lax.scan(act, state, None, length=case.horizon)
+        obs, action, chosen, value, reward, done = rows
+        advantage = advantages(case, value, reward, done, forward(state.params, state.env)[1])
+        target = advantage + value
+        advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
+        flat = tuple(part.reshape(-1, *part.shape[2:]) for part in (obs, action, chosen, advantage, target))
+        (state, flat), _ = jax.lax.scan(epoch, (state, flat), None, length=case.epochs)
+        return state, None
 
-    def gradient_step(state: State, batch: tuple[Array, ...]) -> tuple[State, None]:
+    return lambda state: jax.lax.scan(iteration, state, None, length=count)[0]
+
+
+def advantages(case: PpoCase, value: Array, reward: Array, done: Array, last_value: Array) -> Array:
+    """Generalised advantage estimation over a rollout, time first."""
+    import jax
+    import jax.numpy as jnp
+
+    def back(carry: tuple[Array, Array], row: tuple[Array, ...]) -> tuple[tuple[Array, Array], Array]:
+        advantage, next_value = carry
+        value, reward, done = row
+        delta = reward + case.gamma * next_value * (1 - done) - value
+        advantage = delta + case.gamma * case.gae_lambda * (1 - done) * advantage
+        return (advantage, value), advantage
+
+    start = (jnp.zeros_like(last_value), last_value)
+    return jax.lax.scan(back, start, (value, reward, done.astype(jnp.float32)), reverse=True)[1]
+
+
+def descent(loss: Callable[..., Array], case: PpoCase) -> Callable[[Any, Any], tuple[Any, None]]:
+    """A step of Adam along the clipped gradient of a loss, averaged over devices."""
+    import jax
+    import jax.numpy as jnp
+
+    def descend(state: Any, batch: Any) -> tuple[Any, None]:
         lax: Any = jax.lax  # pmean has no types
         grads = lax.pmean(jax.grad(loss)(state.params, batch, case), "devices")
         norm = jnp.sqrt(sum(jnp.sum(g * g) for g in jax.tree.leaves(grads)))
@@ -153,26 +186,7 @@ def make_iteration(case: PpoCase, envs: int, count: int) -> Any:
         )
         return state._replace(params=params, mean=mean, square=square, updates=updates), None
 
-    def epoch(carry: tuple[State, tuple[Array, ...]], _: None) -> tuple[tuple[State, tuple[Array, ...]], None]:
-        state, rows = carry
-        key, shuffle = jax.random.split(state.key)
-        # One sort; jax.random.permutation sorts several times to rule out ties, and takes a third longer in all.
-        order = jnp.argsort(jax.random.bits(shuffle, (envs * case.horizon,)))
-        batches = tuple(part[order].reshape(case.minibatches, -1, *part.shape[1:]) for part in rows)
-        state, _ = jax.lax.scan(gradient_step, state._replace(key=key), batches)
-        return (state, rows), None
-
-    def iteration(state: State, _: None) -> tuple[State, None]:
-        state, rows = jax.lax.scan(act, state, None, length=case.horizon)
-        advantage = advantages(rows, forward(state.params, state.env)[1])
-        obs, action, chosen, value = rows[:4]
-        target = advantage + value
-        advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
-        flat = tuple(part.reshape(-1, *part.shape[2:]) for part in (obs, action, chosen, advantage, target))
-        (state, flat), _ = jax.lax.scan(epoch, (state, flat), None, length=case.epochs)
-        return state, None
-
-    return lambda state: jax.lax.scan(iteration, state, None, length=count)[0]
+    return descend
 
 
 def _note(episodes: Episodes, returns: Array, done: Array) -> tuple[Array, Array]:

@@ -9,7 +9,16 @@ from typing import Any, NamedTuple
 
 from hotloop.bench.measure import Contender
 from hotloop.bench.peers import Entry, Peer
-from hotloop.bench.peers.jax_ppo import ACTIONS, LONGEST, OBSERVATIONS, Array, reset_envs, step_envs
+from hotloop.bench.peers.jax_ppo import (
+    ACTIONS,
+    LONGEST,
+    OBSERVATIONS,
+    Array,
+    advantages,
+    descent,
+    reset_envs,
+    step_envs,
+)
 from hotloop.bench.ppo import PpoCase
 
 
@@ -117,36 +126,14 @@ def make_iteration(case: PpoCase, envs: int) -> Any:
         memory = tuple(jnp.where(done[:, None], 0.0, part) for part in memory)
         return state._replace(env=env, age=jnp.where(done, 0, age), memory=memory, key=key), row
 
-    def advantages(value: Array, done: Array, last_value: Array) -> Array:
-        def back(carry: tuple[Array, Array], row: tuple[Array, Array]) -> tuple[tuple[Array, Array], Array]:
-            advantage, next_value = carry
-            value, done = row
-            delta = case.reward_scale + case.gamma * next_value * (1 - done) - value
-            advantage = delta + case.gamma * case.gae_lambda * (1 - done) * advantage
-            return (advantage, value), advantage
-
-        start = (jnp.zeros_like(last_value), last_value)
-        return jax.lax.scan(back, start, (value, done.astype(jnp.float32)), reverse=True)[1]
-
-    def gradient_step(state: State, batch: tuple[Any, ...]) -> tuple[State, None]:
-        lax: Any = jax.lax  # pmean has no types
-        grads = lax.pmean(jax.grad(loss)(state.params, batch, case), "devices")
-        norm = jnp.sqrt(sum(jnp.sum(g * g) for g in jax.tree.leaves(grads)))
-        grads = jax.tree.map(lambda g: g * jnp.minimum(1.0, case.max_gradient_norm / (norm + 1e-6)), grads)
-        updates = state.updates + 1
-        mean = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g, state.mean, grads)
-        square = jax.tree.map(lambda s, g: 0.999 * s + 0.001 * g * g, state.square, grads)
-        rate = case.learning_rate / (1 - 0.9**updates)
-        params = jax.tree.map(
-            lambda p, m, s: p - rate * m / (jnp.sqrt(s / (1 - 0.999**updates)) + 1e-5), state.params, mean, square
-        )
-        return state._replace(params=params, mean=mean, square=square, updates=updates), None
+    descend = descent(loss, case)
 
     def iteration(state: State) -> State:
         begun = state.memory
         state, (obs, action, chosen, value, done) = jax.lax.scan(act, state, None, length=case.horizon)
         memory = recall(state.params, case, feed(state.params, state.env), state.memory)
-        advantage = advantages(value, done, head(state.params, memory[0])[1])
+        reward = jnp.full_like(value, case.reward_scale)
+        advantage = advantages(case, value, reward, done, head(state.params, memory[0])[1])
         target = advantage + value
         advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
         steps = (obs, action, chosen, advantage, target, done)
@@ -157,7 +144,7 @@ def make_iteration(case: PpoCase, envs: int) -> Any:
                 *(jnp.moveaxis(part[:, order], 1, 0) for part in steps),
                 tuple(part[order] for part in begun),
             )
-            state, _ = jax.lax.scan(gradient_step, state._replace(key=key), batches)
+            state, _ = jax.lax.scan(descend, state._replace(key=key), batches)
         return state
 
     return iteration

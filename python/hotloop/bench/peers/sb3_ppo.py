@@ -3,6 +3,7 @@
 import json
 import sys
 import warnings
+from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
@@ -36,8 +37,11 @@ def make(case: PpoCase, num_envs: int) -> Any:
     )
 
 
-def _enter(case: PpoCase, stack: ExitStack) -> list[Entry]:
-    if case.env not in IDS or case.memory != "none":
+def learning(
+    name: str, make: Callable[[PpoCase, int], Any], case: PpoCase, memory: str, stack: ExitStack
+) -> list[Entry]:
+    """A model of theirs that learns, if the case has an env and a memory that it can take."""
+    if case.env not in IDS or case.memory != memory:
         return []
     num_envs = min(case.num_envs, 2 * MOST_PYTHON_ENVS)
     with warnings.catch_warnings():
@@ -51,7 +55,11 @@ def _enter(case: PpoCase, stack: ExitStack) -> list[Entry]:
         use_torch_threads(steps // case.minibatches)
         model.learn(steps, reset_num_timesteps=False)
 
-    return [Entry(Contender("SB3 PPO", iterate, [None], work_per_pass=steps), num_envs)]
+    return [Entry(Contender(name, iterate, [None], work_per_pass=steps), num_envs)]
+
+
+def _enter(case: PpoCase, stack: ExitStack) -> list[Entry]:
+    return learning("SB3 PPO", make, case, "none", stack)
 
 
 def solve(seed: int, limit: int = 100_000) -> int | None:

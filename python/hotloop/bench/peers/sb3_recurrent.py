@@ -1,13 +1,12 @@
 """sb3-contrib's RecurrentPPO on Gymnasium's CartPole: Python envs in one process, one LSTM for policy and value."""
 
-import warnings
 from contextlib import ExitStack
 from typing import Any
 
-from hotloop.bench.measure import Contender
 from hotloop.bench.peers import Entry, Peer
 from hotloop.bench.peers.gymnasium import IDS, MOST_PYTHON_ENVS
-from hotloop.bench.ppo import PpoCase, use_torch_threads
+from hotloop.bench.peers.sb3_ppo import learning
+from hotloop.bench.ppo import PpoCase
 
 
 def make(case: PpoCase, num_envs: int) -> Any:
@@ -39,20 +38,7 @@ def make(case: PpoCase, num_envs: int) -> Any:
 
 
 def _enter(case: PpoCase, stack: ExitStack) -> list[Entry]:
-    if case.env not in IDS or case.memory != "lstm":
-        return []
-    num_envs = min(case.num_envs, 2 * MOST_PYTHON_ENVS)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model = make(case, num_envs)
-    stack.callback(model.env.close)
-    steps = num_envs * case.horizon
-
-    def iterate(_: object) -> None:
-        use_torch_threads(steps // case.minibatches)
-        model.learn(steps, reset_num_timesteps=False)
-
-    return [Entry(Contender("RecurrentPPO", iterate, [None], work_per_pass=steps), num_envs)]
+    return learning("RecurrentPPO", make, case, "lstm", stack)
 
 
 PEER = Peer(
