@@ -48,6 +48,35 @@ pub struct AgentSetup {
     pub normalize_rewards: bool,
 }
 
+impl AgentSetup {
+    /// The streams of an iteration: noise of actions, and order of rows.
+    pub(crate) fn stream(&self, purpose: Purpose, iteration: u64) -> Stream {
+        let stream = Stream::new(self.seed, self.attempt, purpose);
+        stream.fold(iteration as u32).fold((iteration >> 32) as u32)
+    }
+
+    /// Whether rollouts can be collected from these envs.
+    pub(crate) fn must_fit(&self, pool: &Pool, spec: &Spec, team: &Team) -> Result<()> {
+        pool.must_be_idle("collecting")?;
+        pool.must_have_started("collecting")?;
+        if team.lost() {
+            return Err(Error::State("this learner was made before the process forked: make a new one".into()));
+        }
+        if pool.rows() != self.rows || !pool.spec().has_spaces_of(spec) {
+            return input(format!(
+                "the runner has {} rows of {}, the learner {} and its own spaces: they must be the same",
+                pool.rows(),
+                pool.env().name,
+                self.rows
+            ));
+        }
+        if pool.rules().autoreset != Autoreset::SameStep {
+            return input("collecting needs a runner with autoreset same_step");
+        }
+        Ok(())
+    }
+}
+
 /// Settings of an iteration beyond PPO's own.
 #[derive(Clone, Debug)]
 pub struct IterationSettings {
@@ -57,6 +86,19 @@ pub struct IterationSettings {
     pub reward_scale: f32,
     /// The largest scaled reward in size.
     pub reward_clip: f32,
+}
+
+impl IterationSettings {
+    /// How advantages are made with these settings and the statistics of returns, if there are any.
+    pub(crate) fn gae(&self, returns: &Moments, running: &[f64]) -> Gae {
+        let normal = if running.is_empty() { 1.0 } else { 1.0 / (returns.variance(0) + 1e-8).sqrt() };
+        Gae {
+            gamma: self.ppo.gamma,
+            lambda: self.ppo.gae_lambda,
+            reward_scale: (f64::from(self.reward_scale) * normal) as f32,
+            reward_clip: self.reward_clip,
+        }
+    }
 }
 
 /// What an iteration did.
@@ -180,32 +222,15 @@ impl Agent {
         self.players[0].features.set_statistics(&self.observations);
     }
 
-    /// The streams of an iteration: noise of actions, and order of rows.
-    fn stream(&self, purpose: Purpose, iteration: u64) -> Stream {
-        let stream = Stream::new(self.setup.seed, self.setup.attempt, purpose);
-        stream.fold(iteration as u32).fold((iteration >> 32) as u32)
-    }
-
     /// The noise of an iteration's actions.
     pub fn noise(&self, iteration: u64) -> Stream {
-        self.stream(Purpose::Action, iteration)
-    }
-
-    /// How advantages are made with these settings and statistics.
-    pub fn gae(&self, settings: &IterationSettings) -> Gae {
-        let normal = if self.running.is_empty() { 1.0 } else { 1.0 / (self.returns.variance(0) + 1e-8).sqrt() };
-        Gae {
-            gamma: settings.ppo.gamma,
-            lambda: settings.ppo.gae_lambda,
-            reward_scale: (f64::from(settings.reward_scale) * normal) as f32,
-            reward_clip: settings.reward_clip,
-        }
+        self.setup.stream(Purpose::Action, iteration)
     }
 
     /// Fills the rollout, advantages included.
     pub fn collect(&mut self, pool: &mut Pool, settings: &IterationSettings, iteration: u64) -> Result<()> {
-        self.must_fit(pool)?;
-        let (rows, noise, gae) = (self.setup.rows, self.noise(iteration), self.gae(settings));
+        self.setup.must_fit(pool, &self.spec, &self.team)?;
+        let (rows, noise, gae) = (self.setup.rows, self.noise(iteration), settings.gae(&self.returns, &self.running));
         let players = self.memories.iter_mut().zip(&self.players);
         let memories: Vec<_> =
             players.map(|(numbers, player)| View::new(numbers, rows, player.policy.memory_len())).collect();
@@ -215,34 +240,14 @@ impl Agent {
         Ok(())
     }
 
-    fn must_fit(&self, pool: &Pool) -> Result<()> {
-        pool.must_be_idle("collecting")?;
-        pool.must_have_started("collecting")?;
-        if self.team.lost() {
-            return Err(Error::State("this learner was made before the process forked: make a new one".into()));
-        }
-        if pool.rows() != self.setup.rows || !pool.spec().has_spaces_of(&self.spec) {
-            return input(format!(
-                "the runner has {} rows of {}, the learner {} and its own spaces: they must be the same",
-                pool.rows(),
-                pool.env().name,
-                self.setup.rows
-            ));
-        }
-        if pool.rules().autoreset != Autoreset::SameStep {
-            return input("collecting needs a runner with autoreset same_step");
-        }
-        Ok(())
-    }
-
     /// Fills advantage, target and weight from the rest of the rollout.
     pub fn advantages(&mut self, settings: &IterationSettings) {
-        fill_advantages(self.gae(settings), &mut self.rollout, &mut self.team);
+        fill_advantages(settings.gae(&self.returns, &self.running), &mut self.rollout, &mut self.team);
     }
 
     /// Improves the policy from the rollout, then takes the rollout into the statistics.
     pub fn update(&mut self, settings: &IterationSettings, iteration: u64) -> Report {
-        let stream = self.stream(Purpose::Shuffle, iteration);
+        let stream = self.setup.stream(Purpose::Shuffle, iteration);
         let Player { policy, features } = &mut self.players[0];
         let report =
             self.learner.update(policy, &self.rollout, features, &settings.ppo, stream, self.isa, &mut self.team);

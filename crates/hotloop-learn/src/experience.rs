@@ -5,9 +5,9 @@ use std::sync::Mutex;
 
 use hotloop_core::env::{Actions, Spec};
 use hotloop_core::error::{Error, Result, input};
-use hotloop_core::group::{Autoreset, Frames, Keep};
+use hotloop_core::group::{Frames, Keep};
 use hotloop_core::pool::{Pool, Visit};
-use hotloop_core::rng::{Purpose, Stream};
+use hotloop_core::rng::Purpose;
 use hotloop_core::simd::{Isa, Kernel, Simd};
 use hotloop_core::space::Action;
 use hotloop_core::team::Team;
@@ -16,7 +16,6 @@ use crate::acting::Draw;
 use crate::agent::{AgentSetup, IterationSettings, input_for};
 use crate::moments::Moments;
 use crate::nn::spec::{Head, Input};
-use crate::ppo::advantage::Gae;
 use crate::ppo::rollout::{Rollout, Views};
 use crate::ppo::shuffle::Shuffle;
 use crate::sampling::{Drawn, Outputs, Sampler, outputs_per_row};
@@ -99,14 +98,9 @@ impl Experience {
         self.team.threads()
     }
 
-    fn stream(&self, purpose: Purpose, iteration: u64) -> Stream {
-        let stream = Stream::new(self.setup.seed, self.setup.attempt, purpose);
-        stream.fold(iteration as u32).fold((iteration >> 32) as u32)
-    }
-
     /// Writes what every row sees now to slot 0.
     pub fn begin(&mut self, pool: &Pool) -> Result<()> {
-        self.must_fit(pool)?;
+        self.setup.must_fit(pool, &self.spec, &self.team)?;
         let views = self.rollout.views();
         for group in 0..pool.groups() {
             let rows = pool.group_rows(group);
@@ -121,9 +115,9 @@ impl Experience {
 
     /// Draws every row's action at this slot from a policy's outputs, and steps the envs with them.
     pub fn step(&mut self, pool: &Pool, slot: usize, outputs: &[f32], iteration: u64) -> Result<()> {
-        self.must_fit(pool)?;
+        self.setup.must_fit(pool, &self.spec, &self.team)?;
         self.must_have(slot, 0, self.setup.rows, outputs)?;
-        let noise = self.stream(Purpose::Action, iteration);
+        let noise = self.setup.stream(Purpose::Action, iteration);
         let (first_row, per_row, isa) = (self.setup.first_row, self.outputs(), self.isa);
         let (samplers, spec) = (&self.samplers, &self.spec);
         let views = self.rollout.views();
@@ -153,7 +147,7 @@ impl Experience {
     /// Draws the actions of some rows at a slot, and keeps them there.
     pub fn draw(&mut self, slot: usize, rows: std::ops::Range<usize>, outputs: &[f32], iteration: u64) -> Result<()> {
         self.must_have(slot, rows.start, rows.end, outputs)?;
-        let stream = self.stream(Purpose::Action, iteration);
+        let stream = self.setup.stream(Purpose::Action, iteration);
         let first_row = self.setup.first_row.wrapping_add(rows.start as u32);
         let part = Part { views: self.rollout.views(), slot, first: rows.start, count: rows.len() };
         let sampler = self.samplers[0].get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -175,39 +169,9 @@ impl Experience {
         Ok(())
     }
 
-    fn must_fit(&self, pool: &Pool) -> Result<()> {
-        pool.must_be_idle("collecting")?;
-        pool.must_have_started("collecting")?;
-        if self.team.lost() {
-            return Err(Error::State("this learner was made before the process forked: make a new one".into()));
-        }
-        if pool.rows() != self.setup.rows || !pool.spec().has_spaces_of(&self.spec) {
-            return input(format!(
-                "the runner has {} rows of {}, the learner {} and its own spaces: they must be the same",
-                pool.rows(),
-                pool.env().name,
-                self.setup.rows
-            ));
-        }
-        if pool.rules().autoreset != Autoreset::SameStep {
-            return input("collecting needs a runner with autoreset same_step");
-        }
-        Ok(())
-    }
-
-    fn gae(&self, settings: &IterationSettings) -> Gae {
-        let normal = if self.running.is_empty() { 1.0 } else { 1.0 / (self.returns.variance(0) + 1e-8).sqrt() };
-        Gae {
-            gamma: settings.ppo.gamma,
-            lambda: settings.ppo.gae_lambda,
-            reward_scale: (f64::from(settings.reward_scale) * normal) as f32,
-            reward_clip: settings.reward_clip,
-        }
-    }
-
     /// Fills advantage, target and weight from the rest of the rollout.
     pub fn advantages(&mut self, settings: &IterationSettings) {
-        fill_advantages(self.gae(settings), &mut self.rollout, &mut self.team);
+        fill_advantages(settings.gae(&self.returns, &self.running), &mut self.rollout, &mut self.team);
     }
 
     /// Merges the rollout into the statistics that the next iterations act and learn with.
@@ -229,7 +193,7 @@ impl Experience {
     /// The order of `count` things in an epoch.
     pub fn order(&self, iteration: u64, epoch: u32, count: usize) -> Vec<u32> {
         let mut order = vec![0; count];
-        Shuffle::new(self.stream(Purpose::Shuffle, iteration).fold(epoch), count).fill(self.isa, 0, &mut order);
+        Shuffle::new(self.setup.stream(Purpose::Shuffle, iteration).fold(epoch), count).fill(self.isa, 0, &mut order);
         order
     }
 }

@@ -176,6 +176,15 @@ pub fn spec_from(dict: &Bound<'_, PyDict>) -> PyResult<Spec> {
     })
 }
 
+/// How many threads a learner gets: one per core if it is not said.
+pub fn threads_from(num_threads: Option<usize>) -> PyResult<usize> {
+    let threads = num_threads.unwrap_or_else(hotloop_core::cpu::usable_cores);
+    if threads == 0 || threads > 4096 {
+        return Err(PyValueError::new_err(format!("num_threads is {threads}: expected 1 to 4096")));
+    }
+    Ok(threads)
+}
+
 fn wanted<'py, T>(dict: &Bound<'py, PyDict>, key: &str) -> PyResult<T>
 where
     T: for<'a> FromPyObject<'a, 'py>,

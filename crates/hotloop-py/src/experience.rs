@@ -14,7 +14,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 use crate::actions::drawn_actions;
-use crate::convert::{raised, spec_from};
+use crate::convert::{raised, spec_from, threads_from};
 use crate::learning::iteration_settings;
 use crate::pool::Pool;
 use crate::reports::rollout_finals;
@@ -67,10 +67,7 @@ impl Experience {
         normalize_rewards: bool,
     ) -> PyResult<Self> {
         let spec = spec_from(described)?;
-        let threads = num_threads.unwrap_or_else(hotloop_core::cpu::usable_cores);
-        if threads == 0 || threads > 4096 {
-            return Err(PyValueError::new_err(format!("num_threads is {threads}: expected 1 to 4096")));
-        }
+        let threads = threads_from(num_threads)?;
         let setup = AgentSetup {
             rows,
             horizon,

@@ -17,7 +17,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
 use crate::actions::drawn_actions;
-use crate::convert::{observation_type, raised, spec_from};
+use crate::convert::{observation_type, raised, spec_from, threads_from};
 use crate::learning::{iteration_settings, policy_spec};
 use crate::pool::Pool;
 use crate::registry;
@@ -122,10 +122,7 @@ impl Learner {
             Ok(described) => spec_from(described)?,
             Err(_) => registry::spec(&*registry::find(&env.extract::<String>()?)?, options)?,
         };
-        let threads = num_threads.unwrap_or_else(hotloop_core::cpu::usable_cores);
-        if threads == 0 || threads > 4096 {
-            return Err(PyValueError::new_err(format!("num_threads is {threads}: expected 1 to 4096")));
-        }
+        let threads = threads_from(num_threads)?;
         let policy = policy_spec(&spec, policy)?;
         let setup = AgentSetup {
             rows,

@@ -45,12 +45,12 @@ impl Store for Own<'_> {
 
     #[inline(always)]
     fn get(&self, at: usize, place: usize) -> f32 {
-        f32::from_bits(self.0[at].0[place].load(Relaxed))
+        Shared(self.0).get(at, place)
     }
 
     #[inline(always)]
-    fn set(&self, at: usize, place: usize, value: f32, _dither: u32) {
-        self.0[at].0[place].store(value.to_bits(), Relaxed);
+    fn set(&self, at: usize, place: usize, value: f32, dither: u32) {
+        Shared(self.0).set(at, place, value, dither);
     }
 }
 
