@@ -1,6 +1,6 @@
-"""Writing to a store: a thin link over the database's own driver.
+"""A thin link to a store over the database's own driver.
 
-Reading goes through SQLAlchemy. Importing that takes longer than many a run, so what a run needs itself does without.
+A toolkit for SQL would take longer to import than many a run takes, and a few plain statements are all there is to say.
 """
 
 from __future__ import annotations
@@ -26,20 +26,38 @@ _MARK: Final = 0x686F746C
 
 
 class Link:
-    """A connection that writes. Every SQL text is the same for all databases; parameters are marked with `?`."""
+    """A connection. Every SQL text is the same for all databases; parameters are marked with `?`.
 
-    def __init__(self, place: Place, *, make: bool = True, patience: float = PATIENCE) -> None:
+    Args:
+        place: The store.
+        make: Whether a file that is not there is made.
+        read_only: Nothing is written, not even what a reader leaves beside a file.
+        patience: Seconds that it waits for others who write, and for a server to answer.
+    """
+
+    def __init__(self, place: Place, *, make: bool = True, read_only: bool = False, patience: float = PATIENCE) -> None:
         self.place = place
         self._is_sqlite = place.file is not None
+        self._is_read_only = read_only
+        self._make, self._patience = make and not read_only, patience
         self._keys: dict[str, int] = {}
+        self._open()
+
+    def _open(self) -> None:
         with self.telling():
-            self._connection = self._open_file(make, patience) if self._is_sqlite else self._open_server(patience)
+            self._connection = self._open_file() if self._is_sqlite else self._open_server()
         try:
             with self.telling():
                 self._upgrade()
         except BaseException:
             self.close()
             raise
+
+    def renewed(self) -> Self:
+        """The link, opened again if the server had gone away."""
+        if not self._is_sqlite and self._connection.closed:
+            self._open()
+        return self
 
     def __enter__(self) -> Self:
         return self
@@ -49,17 +67,26 @@ class Link:
     ) -> None:
         self.close()
 
-    def _open_file(self, make: bool, patience: float) -> Any:
+    def _open_file(self) -> Any:
         file = self.place.file
         assert file is not None
         if not file.exists():
-            if not make:
+            if not self._make:
                 raise StoreError(f"there is no store {file}")
             if self.place.is_default:
                 file.parent.mkdir(parents=True, exist_ok=True)
             elif not file.parent.is_dir():
                 raise StoreError(f"cannot make the store {file}: there is no folder {file.parent}")
-        connection = sqlite3.connect(file, timeout=patience, isolation_level=None, check_same_thread=False)
+        address = str(file)
+        if self._is_read_only:
+            # Without a log beside it nobody is writing; then a folder that cannot be written is no hindrance.
+            extra = "&immutable=1" if not file.with_name(file.name + "-wal").exists() else ""
+            address = f"{file.absolute().as_uri()}?mode=ro{extra}"
+        connection = sqlite3.connect(
+            address, uri=self._is_read_only, timeout=self._patience, isolation_level=None, check_same_thread=False
+        )
+        if self._is_read_only:
+            return connection
         try:
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("PRAGMA synchronous=NORMAL")
@@ -69,7 +96,7 @@ class Link:
             raise
         return connection
 
-    def _open_server(self, patience: float) -> Any:
+    def _open_server(self) -> Any:
         import psycopg
 
         assert self.place.url is not None
@@ -77,7 +104,7 @@ class Link:
         return psycopg.connect(
             self.place.url,
             autocommit=True,
-            connect_timeout=max(2, round(patience)),
+            connect_timeout=max(2, round(self._patience)),
             keepalives_idle=5,
             keepalives_interval=2,
             keepalives_count=3,
@@ -94,6 +121,10 @@ class Link:
             return
         if found > newest:
             raise newer_store(self.place, found)
+        if self._is_read_only:
+            raise StoreReadOnlyError(
+                f"the store {self.place.shown} is of an older Hotloop and cannot be upgraded: make it writable first"
+            )
         kind = "sqlite" if self._is_sqlite else "postgresql"
         with self.transaction():
             if not self._is_sqlite:
@@ -198,15 +229,14 @@ def telling(place: Place) -> Iterator[None]:
 
 def in_words(place: Place, error: Exception) -> StoreError | None:
     """What a driver's error means; nothing if it is none of a database's."""
-    cause = getattr(error, "orig", None) or error
-    if isinstance(cause, sqlite3.Error):
-        return _of_sqlite(place, cause)
-    if not type(cause).__module__.startswith("psycopg"):
+    if isinstance(error, sqlite3.Error):
+        return _of_sqlite(place, error)
+    if not type(error).__module__.startswith("psycopg"):
         return None
     import psycopg
 
-    said = " ".join(str(cause).split())
-    if isinstance(cause, psycopg.OperationalError | psycopg.InterfaceError):
+    said = " ".join(str(error).split())
+    if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
         return StoreAwayError(f"the store {place.shown} cannot be reached: {said}")
     return StoreError(f"the store {place.shown} refuses: {said}")
 

@@ -1,7 +1,6 @@
 """The schema's versions, oldest first. Each was released as it stands: a change is a further one, never an edit.
 
-Written as plain SQL that SQLite and PostgreSQL both take, but for the words in braces. `schema.py` describes the newest
-to SQLAlchemy; a test holds the two together.
+Written as plain SQL that SQLite and PostgreSQL both take, but for the words in braces.
 """
 
 from __future__ import annotations

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import json
 import os
 import shutil
-import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from sqlalchemy import Table, and_, create_engine, func, select
-from sqlalchemy.pool import NullPool
-
-from hotloop.tracking import feeding, journal, schema
+from hotloop.tracking import feeding, journal
 from hotloop.tracking.errors import StoreError, StoreReadOnlyError
 from hotloop.tracking.links import Link, telling
 from hotloop.tracking.places import find_place
@@ -29,8 +24,9 @@ if TYPE_CHECKING:
 
     import numpy as np
     from numpy.typing import NDArray
-    from sqlalchemy import Connection, Engine
 
+# The number of a metric by its name.
+_KEY: Final = "(SELECT number FROM metric_keys WHERE name = ?)"
 # A run elsewhere that has not been heard of for so many seconds is gone.
 _SILENT: Final = 60.0
 
@@ -112,14 +108,16 @@ class Store:
         self.place = place
         self.notes: list[str] = []
         """What a person should know: that the store could not be brought up to date, say."""
-        self._is_read_only = False
         try:
-            with Link(place, make=place.is_default) as link:
-                self._catch_up(link, under / "runs")
+            self._link = Link(place, make=place.is_default)
+            try:
+                self._catch_up(under / "runs")
+            except BaseException:
+                self._link.close()
+                raise
         except StoreReadOnlyError as error:
-            self._is_read_only = True
             self.notes.append(f"{error}; what it has is shown")
-        self._engine = self._open()
+            self._link = Link(place, read_only=True)
 
     def __enter__(self) -> Self:
         return self
@@ -131,31 +129,11 @@ class Store:
 
     def close(self) -> None:
         """Lets go of the database."""
-        self._engine.dispose()
+        self._link.close()
 
-    def _open(self) -> Engine:
-        file, url = self.place.file, self.place.url
-        if file is not None:
-            # Without a log beside it nobody is writing; then a folder that cannot be written is no hindrance.
-            extra = "&immutable=1" if not file.with_name(file.name + "-wal").exists() else ""
-            address = f"{file.as_uri()}?mode=ro{extra}" if self._is_read_only else str(file)
-
-            def connect() -> Any:
-                return sqlite3.connect(address, uri=self._is_read_only, timeout=5.0)
-
-            return create_engine("sqlite://", creator=connect, poolclass=NullPool)
-        import psycopg
-
-        assert url is not None
-
-        def dial() -> Any:
-            return psycopg.connect(url, connect_timeout=5, client_encoding="utf8")
-
-        return create_engine("postgresql+psycopg://", creator=dial)
-
-    def _catch_up(self, link: Link, folder: Path) -> None:
+    def _catch_up(self, folder: Path) -> None:
         """Feeds what lies in the folders of runs of this store and nobody is about to feed."""
-        known = dict(link.execute("SELECT path, taken FROM runs").fetchall())
+        known = dict(self._asked("SELECT path, taken FROM runs"))
         for path in sorted(folder.glob(f"*/{journal.NAME}")):
             run = path.parent
             if known.get(str(run.absolute())) == path.stat().st_size:
@@ -164,23 +142,26 @@ class Store:
             if first is None or first.get("store") != self.place.shown or is_in_use(run):
                 continue
             try:
-                feeding.feed(link, run)
+                feeding.feed(self._link, run)
             except StoreReadOnlyError:
                 raise
             except StoreError as error:
                 self.notes.append(str(error))
 
-    @contextlib.contextmanager
-    def _reading(self) -> Iterator[Connection]:
-        with telling(self.place), self._engine.connect() as connection:
-            yield connection
+    def _asked(self, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
+        with self._link.telling():
+            rows: list[tuple[Any, ...]] = self._link.renewed().execute(sql, parameters).fetchall()
+            return rows
+
+    def _named(self, sql: str, *parameters: object) -> list[dict[str, Any]]:
+        with self._link.telling():
+            found = self._link.renewed().execute(sql, parameters)
+            names = [column[0] for column in found.description]
+            return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
 
     def runs(self) -> list[StoredRun]:
         """All of them, the newest first."""
-        table = schema.runs
-        with self._reading() as connection:
-            rows = connection.execute(select(table).order_by(table.c.created.desc(), table.c.number.desc())).mappings()
-            return [_stored(row) for row in rows]
+        return [_stored(row) for row in self._named("SELECT * FROM runs ORDER BY created DESC, number DESC")]
 
     def find(self, text: str) -> StoredRun:
         """The run that a text means: an id or a name, the beginning of one that fits only one run, or `last`."""
@@ -207,90 +188,77 @@ class Store:
 
     def metric_names(self, run: StoredRun | None = None) -> list[str]:
         """The names of the metrics of a run, or of all."""
-        keys, points = schema.metric_keys, schema.metrics
-        asked = select(keys.c.name).order_by(keys.c.name)
-        if run is not None:
-            has_any = select(points.c.key).where(and_(points.c.run == run.number, points.c.key == keys.c.number))
-            asked = asked.where(has_any.exists())
-        with self._reading() as connection:
-            return list(connection.execute(asked).scalars())
+        if run is None:
+            rows = self._asked("SELECT name FROM metric_keys ORDER BY name")
+        else:
+            rows = self._asked(
+                "SELECT name FROM metric_keys WHERE EXISTS "
+                "(SELECT 1 FROM metrics WHERE run = ? AND key = metric_keys.number) ORDER BY name",
+                run.number,
+            )
+        return [name for (name,) in rows]
 
     def series(self, run: StoredRun, name: str) -> Series:
         """Every point of a metric."""
         import numpy as np
 
-        keys, points = schema.metric_keys, schema.metrics
-        asked = (
-            select(points.c.step, points.c.time, points.c.value)
-            .join(keys, keys.c.number == points.c.key)
-            .where(and_(points.c.run == run.number, keys.c.name == name))
-            .order_by(points.c.step)
+        rows = self._asked(
+            f"SELECT step, time, value FROM metrics WHERE run = ? AND key = {_KEY} ORDER BY step", run.number, name
         )
-        with self._reading() as connection:
-            rows = connection.execute(asked).all()
-        table = np.array([tuple(row) for row in rows], np.float64).reshape(-1, 3)
+        table = np.array(rows, np.float64).reshape(-1, 3)
         return Series(table[:, 0].astype(np.int64), table[:, 1].copy(), table[:, 2].copy())
 
     def latest(self, name: str) -> dict[int, float]:
         """The last value of a metric, by the number of the run."""
-        keys, points = schema.metric_keys, schema.metrics
-        last = (
-            select(points.c.run, func.max(points.c.step).label("step"))
-            .where(points.c.key == select(keys.c.number).where(keys.c.name == name).scalar_subquery())
-            .group_by(points.c.run)
-            .subquery()
+        rows = self._asked(
+            f"WITH points AS (SELECT run, step, value FROM metrics WHERE key = {_KEY}) "
+            "SELECT points.run, value FROM points "
+            "JOIN (SELECT run, max(step) AS step FROM points GROUP BY run) AS last "
+            "ON last.run = points.run AND last.step = points.step",
+            name,
         )
-        asked = (
-            select(points.c.run, points.c.value)
-            .join(keys, keys.c.number == points.c.key)
-            .join(last, and_(last.c.run == points.c.run, last.c.step == points.c.step))
-            .where(keys.c.name == name)
-        )
-        with self._reading() as connection:
-            return {int(run): float(value) for run, value in connection.execute(asked)}
+        return {int(run): float(value) for run, value in rows}
 
-    def points(self, run: StoredRun) -> Iterator[tuple[str, int, float, float]]:
+    def points(self, run: StoredRun) -> list[tuple[str, int, float, float]]:
         """Every point of every metric: name, step, time, value."""
-        keys, points = schema.metric_keys, schema.metrics
-        asked = (
-            select(keys.c.name, points.c.step, points.c.time, points.c.value)
-            .join(keys, keys.c.number == points.c.key)
-            .where(points.c.run == run.number)
-            .order_by(points.c.key, points.c.step)
+        return self._asked(
+            "SELECT name, step, time, value FROM metrics JOIN metric_keys ON metric_keys.number = key "
+            "WHERE run = ? ORDER BY key, step",
+            run.number,
         )
-        with self._reading() as connection:
-            yield from (tuple(row) for row in connection.execute(asked))
 
     def evaluations(self, run: StoredRun) -> list[dict[str, Any]]:
         """How well the policy did, in training and by `hotloop eval`."""
-        return self._rows(schema.evaluations, run)
+        return self._rows("evaluations", run)
 
     def checkpoints(self, run: StoredRun) -> list[dict[str, Any]]:
         """Those that were written; older ones may be gone by now."""
-        return self._rows(schema.checkpoints, run)
+        return self._rows("checkpoints", run)
 
     def events(self, run: StoredRun) -> list[dict[str, Any]]:
         """Faults, rollbacks, alerts."""
-        return self._rows(schema.events, run)
+        return self._rows("events", run)
 
     def episodes(self, run: StoredRun) -> list[dict[str, Any]]:
         """Finished episodes, record by record, with a sample of each."""
-        return self._rows(schema.episodes, run)
+        return self._rows("episodes", run)
 
     def resources(self, run: StoredRun) -> list[dict[str, Any]]:
         """Cores and memory over time, of the process, its workers, the machine and its GPUs."""
-        return self._rows(schema.resources, run)
+        return self._rows("resources", run)
 
-    def _rows(self, table: Table, run: StoredRun) -> list[dict[str, Any]]:
+    def _rows(self, table: str, run: StoredRun) -> list[dict[str, Any]]:
         """What a table has of a run, in order; facts and samples as they were told."""
-        order = (table.c.time, table.c.number) if "number" in table.c else (table.c.step,)
-        columns = [column for column in table.c if column.name not in ("run", "number")]
-        with self._reading() as connection:
-            rows = connection.execute(select(*columns).where(table.c.run == run.number).order_by(*order)).mappings()
-            return [
-                {key: json.loads(value) if key in ("facts", "sample") else value for key, value in row.items()}
-                for row in rows
-            ]
+        order = "step" if table in ("checkpoints", "episodes") else "time, number"
+        rows = self._named(f"SELECT * FROM {table} WHERE run = ? ORDER BY {order}", run.number)
+        return [
+            {
+                key: json.loads(value) if key in ("facts", "sample") else value
+                for key, value in row.items()
+                if key not in ("run", "number")
+            }
+            for row in rows
+        ]
 
     def delete(self, run: StoredRun) -> None:
         """Removes a run and, if it lies on this machine, its folder. One that is running is refused."""
