@@ -48,8 +48,16 @@ def test_bad_input_is_refused_in_one_line(arguments: list[str], what: str) -> No
 
 def test_tracking_is_measured_against_the_same_run_without() -> None:
     *_, end = hotloop_json("bench", "tracking", "--seconds", "0.05", "--repeats", "2")
-    assert [row["name"] for row in end["rows"]] == ["32 envs x 64", "1024 envs x 64"]
-    for row in end["rows"]:
+    runs, reading = end["rows"][:2], end["rows"][2:]
+    assert [row["name"] for row in runs] == ["32 envs x 64", "1024 envs x 64"]
+    for row in runs:
         assert row["value"] > 0
         assert len(row["rounds"]) == len(row["rounds_without"]) == 2
         assert row["cost"] < 1
+    assert [row["name"] for row in reading] == [
+        "hotloop --help",
+        "list 1000 runs",
+        "100000 points, terminal",
+        "100000 points, PNG",
+    ]
+    assert all(len(row["rounds"]) == 2 for row in reading)

@@ -1,5 +1,6 @@
 """The suite `tracking`: the same run with records and without any, taking turns; what recording costs."""
 
+import math
 import statistics
 import tempfile
 import time
@@ -34,8 +35,20 @@ class TrackingRow:
     @property
     def cost(self) -> float:
         """What part of the speed is lost: the median over the rounds, each against its neighbour."""
+        return statistics.median(self._costs)
+
+    @property
+    def uncertainty(self) -> float | None:
+        """The standard error of the cost; unknown from a single round."""
+        if len(self._costs) < 2:
+            return None
+        # A median of normal numbers is so much less certain than their mean.
+        return math.sqrt(math.pi / 2 / len(self._costs)) * statistics.stdev(self._costs)
+
+    @property
+    def _costs(self) -> list[float]:
         pairs = zip(self.recorded.rounds, self.unrecorded.rounds, strict=True)
-        return statistics.median(1 - ours / bare for ours, bare in pairs)
+        return [1 - ours / bare for ours, bare in pairs]
 
     def as_json(self) -> dict[str, Any]:
         """The row as `--json` gives it."""
@@ -46,6 +59,7 @@ class TrackingRow:
             "spread": self.recorded.spread,
             "ratio": {"without records": self.recorded.value / self.unrecorded.value},
             "cost": self.cost,
+            "cost_uncertainty": self.uncertainty,
             "seconds_added": self.around[0] - self.around[1],
             "rounds": list(self.recorded.rounds),
             "rounds_without": list(self.unrecorded.rounds),

@@ -158,17 +158,20 @@ def tracking(
     quick: Quick = False,
     as_json: Json = False,
 ) -> None:
-    """Measure what recording a run costs: the same run with records and without.
+    """Measure what recording a run costs, and how long reading a large store takes.
 
     \b
       hotloop bench tracking
       hotloop bench tracking --quick
 
-    'cost' is the part of the training's speed that is lost, 'added' what the
-    start and the end of a run take longer.
+    The same run with records and without: 'cost' is the part of the training's
+    speed that is lost, 'added' what its start and its end take longer. Then
+    commands on a store of 1000 runs, one of them with 100000 points of a
+    metric: seconds from the start of the process to its end.
     """
-    seconds, repeats = measuring(seconds, repeats, (1.0, 9), (0.3, 3), quick)
+    seconds, repeats = measuring(seconds, repeats, (0.5, 25), (0.3, 3), quick)
 
+    from hotloop.bench.reading import read_store
     from hotloop.bench.report import on_machine
     from hotloop.bench.tracking import CASES, compare
     from hotloop.cli.progress import PartsProgress
@@ -176,15 +179,18 @@ def tracking(
 
     machine = look_at_machine([], as_json)
     rows = []
-    with PartsProgress(len(CASES)) as progress:
+    with PartsProgress(len(CASES) + 1) as progress:
         for name in CASES:
             row = compare(name, seconds=seconds, rounds=repeats, progress=functools.partial(progress.at, name))
             rows.append(row)
             progress.finish_part(f"{name}: {row.cost:.1%}")
+        reading = read_store(rounds=min(repeats, 5), progress=functools.partial(progress.at, "reading"))
+        progress.finish_part("reading")
+    bare = reading[0].value
     if as_json:
-        _emit_rows([row.as_json() for row in rows], machine)
+        _emit_rows([row.as_json() for row in rows] + [row.as_json(bare) for row in reading], machine)
         return
-    table = _table("case", "steps/s", "spread", "without", "cost", "added")
+    table = _table("case", "steps/s", "spread", "without", "cost", "+-", "added")
     for row in rows:
         table.add_row(
             row.name,
@@ -192,8 +198,13 @@ def tracking(
             _percent(row.recorded.spread),
             short(row.unrecorded.value),
             f"{row.cost:.1%}",
+            _percent(row.uncertainty, 1),
             f"{row.around[0] - row.around[1]:.2f} s",
         )
+    _print_table(table)
+    table = _table("command", "seconds", "of --help")
+    for found in reading:
+        table.add_row(found.name, f"{found.value:.2f}", f"{found.value / bare:.1f}x")
     _print_table(table)
     print(on_machine(machine))
 
@@ -227,7 +238,9 @@ def _table(*headings: str) -> Table:
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for heading in headings:
-        table.add_column(heading, no_wrap=True, justify="left" if heading in ("case", "work", "who") else "right")
+        table.add_column(
+            heading, no_wrap=True, justify="left" if heading in ("case", "work", "who", "command") else "right"
+        )
     return table
 
 
@@ -273,8 +286,8 @@ def _solve_table(rows: Sequence[tuple[Solved, float | None]]) -> Table:
     return table
 
 
-def _percent(part: float | None) -> str:
-    return "" if part is None else f"{part:.0%}"
+def _percent(part: float | None, digits: int = 0) -> str:
+    return "" if part is None else f"{part:.{digits}%}"
 
 
 def _print_table(table: Table) -> None:

@@ -130,7 +130,9 @@ def _picture(path: Path, lines: Sequence[PlotLine], metric: str, along: str) -> 
         raise UserError("pictures need matplotlib: pip install 'hotloop[plot]'") from None
     from hotloop.tracking.curves import buckets
 
-    figure = Figure(figsize=(9, 5), layout="constrained")
+    figure = Figure(figsize=(9, 5))
+    # Letting it find the margins itself takes as long as drawing everything.
+    figure.subplots_adjust(left=0.1, right=0.98, top=0.97, bottom=0.1)
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     for index, line in enumerate(lines):

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -205,7 +206,7 @@ class Store:
         rows = self._asked(
             f"SELECT step, time, value FROM metrics WHERE run = ? AND key = {_KEY} ORDER BY step", run.number, name
         )
-        table = np.array(rows, np.float64).reshape(-1, 3)
+        table = np.fromiter(chain.from_iterable(rows), np.float64, 3 * len(rows)).reshape(-1, 3)
         return Series(table[:, 0].astype(np.int64), table[:, 1].copy(), table[:, 2].copy())
 
     def latest(self, name: str) -> dict[int, float]:
