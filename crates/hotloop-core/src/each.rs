@@ -27,8 +27,13 @@ pub struct Each<E> {
 impl<E: Env> Each<E> {
     /// `count` instances with the same options.
     pub fn new(spec: &Spec, options: &Options, count: usize) -> Self {
+        Self::of(spec, (0..count).map(|_| E::new(options)).collect())
+    }
+
+    /// These instances.
+    pub fn of(spec: &Spec, envs: Vec<E>) -> Self {
         Self {
-            envs: (0..count).map(|_| E::new(options)).collect(),
+            envs,
             row_bytes: spec.observation.row_bytes(),
             mask_len: if spec.masked { spec.action.mask_len() } else { 0 },
             real: matches!(spec.observation, Observation::Box { .. }),
@@ -43,7 +48,7 @@ impl<E: Env> Each<E> {
         if ledger.has_pending()
             && let Some(options) = ledger.latch(env)
         {
-            self.envs[env] = E::new(&options);
+            self.envs[env].adopt(&options);
         }
         ledger.episode[env] = ledger.episode[env].wrapping_add(1);
         ledger.elapsed[env] = 0;
@@ -115,9 +120,13 @@ impl<E: Env> Each<E> {
         }
         self.look(ledger, env, frames.obs);
 
-        let fault = !self.finite(ledger, env, frames.obs);
-        if fault {
-            ledger.fault(env, || "the env gave a number that is not finite".into());
+        let mut failure = self.envs[env].failure();
+        if failure.is_none() && !self.finite(ledger, env, frames.obs) {
+            failure = Some("the env gave a number that is not finite".into());
+        }
+        let fault = failure.is_some();
+        if let Some(why) = failure {
+            ledger.fault(env, || why);
             self.terms.fill(0.0);
             frames.terminated[rows.clone()].fill(false);
             frames.obs[rows.start * self.row_bytes..rows.end * self.row_bytes].fill(0);
@@ -260,6 +269,6 @@ impl<E: Env> Group for Each<E> {
     }
 
     fn adopt(&mut self, env: usize, options: &Options) {
-        self.envs[env] = E::new(options);
+        self.envs[env].adopt(options);
     }
 }

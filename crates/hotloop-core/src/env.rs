@@ -27,6 +27,34 @@ pub struct EnvType {
     pub build: fn(&Options, usize) -> Box<dyn Group>,
 }
 
+/// An env as the pool takes it: a native one, or one whose makers remember where it came from.
+pub struct EnvKind {
+    /// The name people write.
+    pub name: &'static str,
+    /// The name under Gymnasium's `hotloop/` namespace.
+    pub gymnasium_id: &'static str,
+    /// A line for `hotloop envs`.
+    pub about: &'static str,
+    /// Its options; `max_steps` is among them.
+    pub options: Arc<[OptionSpec]>,
+    /// See [`EnvType::spec`].
+    pub spec: SpecOf,
+    /// See [`EnvType::build`].
+    pub build: BuildOf,
+}
+
+/// The spaces under some options.
+pub type SpecOf = Box<dyn Fn(&Options) -> Result<Spec, String> + Send + Sync>;
+/// A group of that many instances.
+pub type BuildOf = Box<dyn Fn(&Options, usize) -> Box<dyn Group> + Send + Sync>;
+
+impl From<EnvType> for EnvKind {
+    fn from(env: EnvType) -> Self {
+        let EnvType { name, gymnasium_id, about, options, spec, build } = env;
+        Self { name, gymnasium_id, about, options, spec: Box::new(spec), build: Box::new(build) }
+    }
+}
+
 /// The name of the option that every env has: steps until an episode is truncated, 0 for never.
 pub const MAX_STEPS: &str = "max_steps";
 
@@ -95,6 +123,17 @@ pub trait Env: Send + 'static {
     /// Whether the state, set from outside, is a possible one; also the place to rebuild what is derived from it.
     fn check(&mut self) -> Result<(), String> {
         Ok(())
+    }
+    /// Takes other options; a reset or a state from outside comes next.
+    fn adopt(&mut self, options: &Options)
+    where
+        Self: Sized,
+    {
+        *self = Self::new(options);
+    }
+    /// Why the env cannot go on, if it cannot: asked after every step. Its episode is cut, and it is reset.
+    fn failure(&self) -> Option<String> {
+        None
     }
     /// Writes the info array with that index in [`Spec::infos`].
     fn info(&self, index: usize, seat: usize, out: &mut [f32]) {

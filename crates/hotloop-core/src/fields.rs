@@ -13,6 +13,21 @@ pub enum FieldKind {
     I32,
     /// Bytes, flags as 0 and 1.
     U8,
+    /// Real numbers of twice the width.
+    F64,
+    /// Whole numbers of twice the width.
+    I64,
+}
+
+impl FieldKind {
+    /// Bytes of one element.
+    pub fn bytes(self) -> usize {
+        match self {
+            Self::U8 => 1,
+            Self::F32 | Self::I32 => 4,
+            Self::F64 | Self::I64 => 8,
+        }
+    }
 }
 
 /// The elements of one field.
@@ -23,6 +38,10 @@ pub enum FieldMut<'a> {
     I32(&'a mut [i32]),
     /// Bytes, flags as 0 and 1.
     U8(&'a mut [u8]),
+    /// Real numbers of twice the width.
+    F64(&'a mut [f64]),
+    /// Whole numbers of twice the width.
+    I64(&'a mut [i64]),
 }
 
 impl FieldMut<'_> {
@@ -32,6 +51,8 @@ impl FieldMut<'_> {
             Self::F32(_) => FieldKind::F32,
             Self::I32(_) => FieldKind::I32,
             Self::U8(_) => FieldKind::U8,
+            Self::F64(_) => FieldKind::F64,
+            Self::I64(_) => FieldKind::I64,
         }
     }
 
@@ -41,6 +62,8 @@ impl FieldMut<'_> {
             Self::F32(x) => x.len(),
             Self::I32(x) => x.len(),
             Self::U8(x) => x.len(),
+            Self::F64(x) => x.len(),
+            Self::I64(x) => x.len(),
         }
     }
 
@@ -112,6 +135,8 @@ impl Fields for Save<'_> {
             FieldMut::F32(x) => x.iter().for_each(|x| self.0.f32(*x)),
             FieldMut::I32(x) => x.iter().for_each(|x| self.0.u32(*x as u32)),
             FieldMut::U8(x) => self.0.raw(x),
+            FieldMut::F64(x) => x.iter().for_each(|x| self.0.u64(x.to_bits())),
+            FieldMut::I64(x) => x.iter().for_each(|x| self.0.u64(*x as u64)),
         }
     }
 }
@@ -138,6 +163,8 @@ impl<'a, 'b> Load<'a, 'b> {
             FieldMut::F32(x) => x.iter_mut().try_for_each(|x| self.reader.f32().map(|y| *x = y)),
             FieldMut::I32(x) => x.iter_mut().try_for_each(|x| self.reader.u32().map(|y| *x = y as i32)),
             FieldMut::U8(x) => self.reader.raw(x.len()).map(|y| x.copy_from_slice(y)),
+            FieldMut::F64(x) => x.iter_mut().try_for_each(|x| self.reader.u64().map(|y| *x = f64::from_bits(y))),
+            FieldMut::I64(x) => x.iter_mut().try_for_each(|x| self.reader.u64().map(|y| *x = y as i64)),
         }
     }
 }

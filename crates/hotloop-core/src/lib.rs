@@ -9,6 +9,7 @@ pub mod env;
 pub mod episodes;
 pub mod error;
 pub mod fields;
+pub mod foreign;
 pub mod fork;
 pub mod group;
 pub mod intake;

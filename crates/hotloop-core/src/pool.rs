@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::cpu;
 use crate::crew::Crew;
-use crate::env::{EnvType, Spec};
+use crate::env::{EnvKind, Spec};
 use crate::error::{Error, Result, input, state};
 use crate::group::{Autoreset, Finals, Group, Keep, Rules};
 use crate::ledger::Ledger;
@@ -52,7 +52,7 @@ pub struct Setup {
 
 /// Many envs of one kind.
 pub struct Pool {
-    pub(crate) env: Arc<EnvType>,
+    pub(crate) env: Arc<EnvKind>,
     pub(crate) spec: Spec,
     pub(crate) base: Arc<Options>,
     pub(crate) slots: Arc<[Mutex<Slot>]>,
@@ -67,7 +67,7 @@ pub struct Pool {
 
 impl Pool {
     /// Makes the envs and starts the threads; no env is reset yet.
-    pub fn new(env: Arc<EnvType>, setup: &Setup) -> Result<Self> {
+    pub fn new(env: Arc<EnvKind>, setup: &Setup) -> Result<Self> {
         let base = Arc::new(Options::defaults(env.options.clone()).with(env.name, &setup.options)?);
         let spec = (env.spec)(&base).map_err(|why| Error::Input(format!("options of {}: {why}", env.name)))?;
         let envs = setup.num_envs;
@@ -137,7 +137,7 @@ impl Pool {
     }
 
     /// The env.
-    pub fn env(&self) -> &EnvType {
+    pub fn env(&self) -> &EnvKind {
         &self.env
     }
 
@@ -486,7 +486,7 @@ pub enum Seeds<'a> {
     Each(&'a [Option<u64>]),
 }
 
-fn find_info(env: &EnvType, spec: &Spec, name: &str) -> Result<(usize, usize)> {
+fn find_info(env: &EnvKind, spec: &Spec, name: &str) -> Result<(usize, usize)> {
     match spec.infos.iter().position(|(known, _)| *known == name) {
         Some(index) => Ok((index, spec.infos[index].1)),
         None => {

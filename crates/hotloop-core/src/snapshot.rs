@@ -173,7 +173,7 @@ fn set_env(
 ) -> std::result::Result<(), String> {
     let Slot { group, ledger, .. } = slot;
     for (field, bytes) in values {
-        let width = field.len * if field.kind == FieldKind::U8 { 1 } else { 4 };
+        let width = field.len * field.kind.bytes();
         let bytes = &bytes[position * width..(position + 1) * width];
         if field.name == ELAPSED {
             let steps = i32::from_ne_bytes(bytes.try_into().map_err(|_| "elapsed_steps is not a number")?);
@@ -201,6 +201,8 @@ impl Fields for Get {
                 FieldMut::F32(x) => x.iter().for_each(|x| self.bytes.extend_from_slice(&x.to_ne_bytes())),
                 FieldMut::I32(x) => x.iter().for_each(|x| self.bytes.extend_from_slice(&x.to_ne_bytes())),
                 FieldMut::U8(x) => self.bytes.extend_from_slice(x),
+                FieldMut::F64(x) => x.iter().for_each(|x| self.bytes.extend_from_slice(&x.to_ne_bytes())),
+                FieldMut::I64(x) => x.iter().for_each(|x| self.bytes.extend_from_slice(&x.to_ne_bytes())),
             }
         }
     }
@@ -213,16 +215,14 @@ struct Set<'a> {
 
 impl Fields for Set<'_> {
     fn field(&mut self, name: &'static str, data: FieldMut<'_>) {
-        let word = |i: usize| {
-            let mut word = [0; 4];
-            word.copy_from_slice(&self.bytes[i * 4..(i + 1) * 4]);
-            word
-        };
+        let (words, long_words) = (self.bytes.as_chunks::<4>().0, self.bytes.as_chunks::<8>().0);
         if name == self.name {
             match data {
-                FieldMut::F32(x) => x.iter_mut().enumerate().for_each(|(i, x)| *x = f32::from_ne_bytes(word(i))),
-                FieldMut::I32(x) => x.iter_mut().enumerate().for_each(|(i, x)| *x = i32::from_ne_bytes(word(i))),
+                FieldMut::F32(x) => x.iter_mut().zip(words).for_each(|(x, word)| *x = f32::from_ne_bytes(*word)),
+                FieldMut::I32(x) => x.iter_mut().zip(words).for_each(|(x, word)| *x = i32::from_ne_bytes(*word)),
                 FieldMut::U8(x) => x.copy_from_slice(self.bytes),
+                FieldMut::F64(x) => x.iter_mut().zip(long_words).for_each(|(x, word)| *x = f64::from_ne_bytes(*word)),
+                FieldMut::I64(x) => x.iter_mut().zip(long_words).for_each(|(x, word)| *x = i64::from_ne_bytes(*word)),
             }
         }
     }

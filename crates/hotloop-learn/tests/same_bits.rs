@@ -68,7 +68,7 @@ fn train(case: &Case, isa: Isa, threads: usize) -> Vec<u32> {
         action_repeat: 1,
         infos: vec![],
     };
-    let mut pool = Pool::new(Arc::new(env), &setup).unwrap();
+    let mut pool = Pool::new(Arc::new(env.into()), &setup).unwrap();
     let spec = pool.spec().clone();
     pool.seed(&Seeds::One(3), 0).unwrap();
     let mut obs = vec![0_u64; pool.rows() * spec.observation.row_bytes().div_ceil(8)];

@@ -1,6 +1,6 @@
 //! Between Python's values and the core's: options, spaces, errors.
 
-use hotloop_core::env::{EnvType, Spec};
+use hotloop_core::env::{EnvKind, Spec};
 use hotloop_core::error::Error;
 use hotloop_core::fields::FieldKind;
 use hotloop_core::options::{Allowed, OptionSpec, Value};
@@ -64,7 +64,7 @@ pub fn python_value<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, 
 }
 
 /// An env's entry for `hotloop envs`.
-pub fn entry<'py>(py: Python<'py>, env: &EnvType) -> PyResult<Bound<'py, PyDict>> {
+pub fn entry<'py>(py: Python<'py>, env: &EnvKind) -> PyResult<Bound<'py, PyDict>> {
     let entry = PyDict::new(py);
     entry.set_item("name", env.name)?;
     entry.set_item("gymnasium_id", env.gymnasium_id)?;
@@ -210,5 +210,8 @@ pub fn field_type(kind: FieldKind) -> (&'static str, NPY_TYPES, usize) {
         FieldKind::F32 => ("float32", NPY_TYPES::NPY_FLOAT, 4),
         FieldKind::I32 => ("int32", NPY_TYPES::NPY_INT, 4),
         FieldKind::U8 => ("uint8", NPY_TYPES::NPY_UBYTE, 1),
+        FieldKind::F64 => ("float64", NPY_TYPES::NPY_DOUBLE, 8),
+        FieldKind::I64 if size_of::<std::ffi::c_long>() == 8 => ("int64", NPY_TYPES::NPY_LONG, 8),
+        FieldKind::I64 => ("int64", NPY_TYPES::NPY_LONGLONG, 8),
     }
 }

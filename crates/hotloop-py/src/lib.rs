@@ -35,7 +35,7 @@ mod _core {
     #[pymodule_export]
     use crate::pool::{Pool, Rollout};
     #[pymodule_export]
-    use crate::registry::{describe, list_envs, transitions};
+    use crate::registry::{add_env, describe, env_entry, has_env, list_envs, transitions};
     #[pymodule_export]
     use crate::signals::Signals;
     #[pymodule_export]

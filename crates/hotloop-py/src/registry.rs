@@ -1,10 +1,12 @@
 //! The native envs by name.
 
-use std::sync::{Arc, LazyLock};
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
-use hotloop_core::env::{EnvType, Spec};
+use hotloop_core::env::{EnvKind, Spec};
 use hotloop_core::error::Error;
 use hotloop_core::fields::Describe;
+use hotloop_core::foreign;
 use hotloop_core::options::Options;
 use numpy::PyArray1;
 use pyo3::exceptions::PyValueError;
@@ -13,11 +15,20 @@ use pyo3::types::PyDict;
 
 use crate::convert::{described, entry, field_type, options, raised};
 
-static ENVS: LazyLock<Vec<Arc<EnvType>>> = LazyLock::new(|| hotloop_envs::all().into_iter().map(Arc::new).collect());
+static ENVS: LazyLock<Vec<Arc<EnvKind>>> =
+    LazyLock::new(|| hotloop_envs::all().into_iter().map(|env| Arc::new(env.into())).collect());
+/// Envs that came from outside, by the name they were given.
+static FOREIGN: LazyLock<RwLock<HashMap<String, Arc<EnvKind>>>> = LazyLock::new(RwLock::default);
 
 /// The env of that name.
-pub fn find(name: &str) -> PyResult<Arc<EnvType>> {
+pub fn find(name: &str) -> PyResult<Arc<EnvKind>> {
+    if let Some(env) = FOREIGN.read().unwrap_or_else(PoisonError::into_inner).get(name) {
+        return Ok(env.clone());
+    }
     ENVS.iter().find(|env| env.name == name).cloned().ok_or_else(|| {
+        if name.contains(':') {
+            return PyValueError::new_err(format!("{name} is not loaded"));
+        }
         let names: Vec<&str> = ENVS.iter().map(|env| env.name).collect();
         PyValueError::new_err(format!("there is no native env {name:?}; there are {}", names.join(", ")))
     })
@@ -29,17 +40,40 @@ pub fn list_envs(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
     ENVS.iter().map(|env| entry(py, env)).collect()
 }
 
+/// Name, description and options of one env, also of one that came from outside.
+#[pyfunction]
+pub fn env_entry<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyDict>> {
+    entry(py, &*find(name)?)
+}
+
+/// Takes in an env that came from outside: the address of its table (`hotloop_env` of `hotloop.h`), which must stay valid
+/// for ever. An earlier env of that name is replaced; runners that have it keep it.
+#[pyfunction]
+pub fn add_env(name: String, table: usize) -> PyResult<()> {
+    // SAFETY: whoever loads a library or builds a table answers for it; there is no way to check a foreign address.
+    let env = unsafe { foreign::kind(&name, table as *const foreign::Table) }
+        .map_err(|why| PyValueError::new_err(format!("{name} cannot be used: {why}")))?;
+    FOREIGN.write().unwrap_or_else(PoisonError::into_inner).insert(name, Arc::new(env));
+    Ok(())
+}
+
+/// Whether there is an env of that name, native or taken in.
+#[pyfunction]
+pub fn has_env(name: &str) -> bool {
+    find(name).is_ok()
+}
+
 /// The options of an env with some changed.
-pub fn resolve(env: &EnvType, changes: Option<&Bound<'_, PyDict>>) -> PyResult<Options> {
+pub fn resolve(env: &EnvKind, changes: Option<&Bound<'_, PyDict>>) -> PyResult<Options> {
     Options::defaults(env.options.clone()).with(env.name, &options(changes)?).map_err(raised)
 }
 
-fn spec_of(env: &EnvType, options: &Options) -> PyResult<Spec> {
+fn spec_of(env: &EnvKind, options: &Options) -> PyResult<Spec> {
     (env.spec)(options).map_err(|why| raised(Error::Input(format!("options of {}: {why}", env.name))))
 }
 
 /// What an env shows and takes under some options.
-pub fn spec(env: &EnvType, changes: Option<&Bound<'_, PyDict>>) -> PyResult<Spec> {
+pub fn spec(env: &EnvKind, changes: Option<&Bound<'_, PyDict>>) -> PyResult<Spec> {
     spec_of(env, &resolve(env, changes)?)
 }
 

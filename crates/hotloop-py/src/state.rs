@@ -44,7 +44,7 @@ fn bytes(name: &str, value: &Bound<'_, PyAny>, dtype: &str, envs: usize, len: us
         let expected = if len == 1 { format!("[{envs}]") } else { format!("[{envs}, {len}]") };
         return Err(PyValueError::new_err(format!("field {name:?} has shape {shape:?}: expected {expected}")));
     }
-    if dtype != "float32" && !numpy.call_method1("array_equal", (&given, &array))?.extract::<bool>()? {
+    if !dtype.starts_with("float") && !numpy.call_method1("array_equal", (&given, &array))?.extract::<bool>()? {
         return Err(PyValueError::new_err(format!("field {name:?} takes {dtype}: {given} does not fit")));
     }
     array.call_method0("tobytes")?.extract()

@@ -6,7 +6,7 @@ mod table;
 
 use std::time::Duration;
 
-use hotloop_core::env::{EnvType, MAX_STEPS};
+use hotloop_core::env::{EnvKind, MAX_STEPS};
 use hotloop_core::options::{Options, Value};
 use hotloop_core::simd::Isa;
 use hotloop_envs::{cliff_walking, frozen_lake, table::TableEnv, taxi, tictactoe};
@@ -105,7 +105,7 @@ fn max_steps(options: &Options) -> u32 {
 }
 
 /// An engine for the env, whose rules are compiled into its loop.
-fn engine(env: &EnvType, options: &Options, plan: Plan, table: Table) -> PyResult<Box<dyn Learns>> {
+fn engine(env: &EnvKind, options: &Options, plan: Plan, table: Table) -> PyResult<Box<dyn Learns>> {
     Ok(match env.name {
         "tictactoe" if options.text("opponent") == "self" => {
             Box::new(Engine::<tictactoe::Duel>::new(options, plan, table))

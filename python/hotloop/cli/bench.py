@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hotloop.cli.benching import look_at_machine, measuring, usable
-from hotloop.cli.output import UserError, check_env_name, emit, whole_numbers
+from hotloop.cli.output import UserError, emit, known_env, whole_numbers
 
 if TYPE_CHECKING:
     from hotloop.bench.envs import Row
@@ -52,8 +52,7 @@ def envs(
     import hotloop
 
     known = [env.name for env in hotloop.list_envs()]
-    for name in names or []:
-        check_env_name(name, known)
+    names = [known_env(name, known) for name in names or []]
 
     from rich.console import Console
 

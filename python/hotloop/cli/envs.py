@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hotloop.cli.output import check_env_name, emit
+from hotloop.cli.output import emit, known_env
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 def envs(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="Show this env in full.")] = None,
+    include: Annotated[bool, typer.Option("--include", help="Print the folder of hotloop.h, for compilers.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
 ) -> None:
     """List the envs, or show a native one in full: options, rewards, state.
@@ -26,14 +27,21 @@ def envs(
     \b
       hotloop envs                       all of them, a line each
       hotloop envs frozen-lake           one of them, with its options
+      hotloop envs native:./walk.so      the env in a library of your own
       hotloop envs --json | jq -r '.name // empty'
     """
+    if include:
+        from hotloop.envs.abi import INCLUDE
+
+        print(INCLUDE)
+        return
     import hotloop
+    from hotloop.envs.registry import env_entry
 
     entries = hotloop.list_envs()
     if name is not None:
-        check_env_name(name, (entry.name for entry in entries))
-        entries = [entry for entry in entries if entry.name == name]
+        name = known_env(name, (entry.name for entry in entries))
+        entries = [env_entry(name)]
     if as_json:
         for entry in entries:
             emit("env", **dataclasses.asdict(entry))
@@ -82,7 +90,7 @@ def _installed() -> list[tuple[AdapterEntry, bool]]:
 def _adapters() -> Table:
     from rich.markup import escape
 
-    table = _plain_table("Python envs", "installed", "what follows", wide="what follows")
+    table = _plain_table("other envs", "installed", "what follows", wide="what follows")
     for entry, installed in _installed():
         how = "yes" if installed else f"no: pip install {entry.install}"
         table.add_row(escape(entry.prefix or "MODULE:FACTORY"), how, escape(entry.what))
@@ -96,7 +104,7 @@ def _print_in_full(console: Console, entry: EnvEntry) -> None:
     console.print(f"[bold]{entry.name}[/bold]: {escape(entry.about)}\n")
     facts = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
     for label, value in (
-        ("Gymnasium id", entry.gymnasium_id),
+        ("Gymnasium id", entry.gymnasium_id or "none"),
         ("agents", str(entry.seats)),
         ("observation", entry.observation),
         ("action", entry.action + (", with a mask of the legal ones" if entry.masked else "")),

@@ -53,6 +53,7 @@ def evaluate(
 
     from hotloop.cli import naming
     from hotloop.cli.judgement import tell_judgement
+    from hotloop.config import ConfigError
     from hotloop.envs.registry import is_native
     from hotloop.envs.suites import suite_of
     from hotloop.episodes.episode import fresh_seed
@@ -61,11 +62,13 @@ def evaluate(
     from hotloop.training import TrainingError
     from hotloop.training import evaluate as play
     from hotloop.training.judging import judge
+    from hotloop.training.trust import load_trusted_env
 
     path = naming.find(run)
     try:
         agent = load(path, trust=trust)
-    except TrainingError as error:
+        load_trusted_env(agent.path.parent.parent, agent.env, trust=trust)
+    except (ConfigError, TrainingError) as error:
         raise UserError(str(error)) from None
     if changes and not is_native(agent.env):
         raise UserError(f"{changes[0]} cannot be changed here: Python envs keep the options of their run")

@@ -35,6 +35,19 @@ def check_env_name(name: str, known: Iterable[str]) -> None:
         raise UserError(f"there is no env {name!r}{hint}")
 
 
+def known_env(name: str, known: Iterable[str]) -> str:
+    """The whole name of an env that is native or brings its code, which is loaded; refuses others."""
+    from hotloop.envs.loading import brings_code, load_env
+
+    if not brings_code(name):
+        check_env_name(name, known)
+        return name
+    try:
+        return load_env(name)
+    except ValueError as error:
+        raise UserError(str(error)) from None
+
+
 def whole_numbers(text: str | None, option: str) -> list[int]:
     """The numbers of a list like `1,4096`; none if nothing was said."""
     numbers = []

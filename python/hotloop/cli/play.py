@@ -71,7 +71,7 @@ def play(
 
     try:
         parts = (
-            _replayed(replay, options)
+            _replayed(replay, options, trust)
             if replay is not None
             else _played(what or "", options or [], seed, episodes, trust)
         )
@@ -129,12 +129,18 @@ class _Parts:
         return f"{self.run} at step {self.agent.steps}" + (", drawn actions" if self.stochastic else "")
 
 
-def _replayed(path: Path, options: list[str] | None) -> _Parts:
+def _replayed(path: Path, options: list[str] | None, trust: bool) -> _Parts:
+    from hotloop import _core
+    from hotloop.envs.loading import brings_code, load_env
     from hotloop.episodes.replay import read_replay
 
     if options:
         raise UserError("a replay has its own options: leave out " + " ".join(options))
     replay = read_replay(path)
+    if brings_code(replay.env) and not _core.has_env(replay.env):
+        if not trust:
+            raise UserError(f"{path} names code to be loaded ({replay.env}): look at that code, then say --trust")
+        load_env(replay.env)
     replay.check()
     return _Parts(replay.env, replay.options, replay.action_repeat, replay.seed, 1, replay=replay)
 
@@ -142,9 +148,12 @@ def _replayed(path: Path, options: list[str] | None) -> _Parts:
 def _played(what: str, changes: list[str], seed: int, episodes: int, trust: bool) -> _Parts:
     from hotloop import _core
     from hotloop.cli import naming
+    from hotloop.envs.loading import load_env
+    from hotloop.training.trust import load_trusted_env
 
     options = _env_options(changes)
-    if what in {entry["name"] for entry in _core.list_envs()}:
+    what = load_env(what)
+    if _core.has_env(what):
         _describe(what, options)
         return _Parts(what, options, 1, seed, episodes)
     from hotloop.episodes.episode import fresh_seed
@@ -152,6 +161,7 @@ def _played(what: str, changes: list[str], seed: int, episodes: int, trust: bool
 
     path = naming.find(what)
     agent = load(path, trust=trust)
+    load_trusted_env(agent.path.parent.parent, agent.env, trust=trust)
     changed = {**agent.options, **options}
     before, after = _describe(agent.env, agent.options), _describe(agent.env, changed)
     if any(before[part] != after[part] for part in ("observation", "action", "masked")):

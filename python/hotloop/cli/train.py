@@ -115,12 +115,13 @@ def train(
 
 
 def _check_env(env: str) -> None:
+    from hotloop.envs.loading import load_env
     from hotloop.envs.registry import is_native, native_name
 
     if not is_native(env):
         return
     try:
-        native_name(env)
+        native_name(load_env(env))
     except ValueError as error:
         raise UserError(str(error)) from None
 

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 def check(config: Config) -> None:
     """Raises a `ConfigError` that says what to change."""
+    from hotloop import _core
+
     if config.train.algorithm != "ppo":
         from hotloop.tabular.checks import check as check_tabular
 
@@ -19,9 +21,8 @@ def check(config: Config) -> None:
             _check_env(config)
         check_tabular(config)
         return
-    from hotloop.envs.registry import is_native
-
-    if is_native(config.env.name):
+    # An env that brings its code is looked at when it is loaded: a stored config alone must not do that.
+    if ":" not in config.env.name or _core.has_env(config.env.name):
         check_batches(config, _check_env(config))
     _check_sequences(config)
     _check_schedules(config)
@@ -39,8 +40,7 @@ def _check_env(config: Config) -> int:
         name = native_name(config.env.name)
     except (TypeError, ValueError) as error:
         raise ConfigError(f"env.name: {error}") from None
-    entry = next(entry for entry in _core.list_envs() if entry["name"] == name)
-    known = [f"env.{option['name']}" for option in entry["options"]]
+    known = [f"env.{option['name']}" for option in _core.env_entry(name)["options"]]
     for option in config.env.options:
         if f"env.{option}" not in known:
             raise unknown_key(f"env.{option}", ["env.name", *known])

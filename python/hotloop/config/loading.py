@@ -29,7 +29,7 @@ def load_config(
     """The config for an env: its packaged defaults, then the preset, the file and the overrides, each over the last.
 
     Args:
-        env: The name of a native env.
+        env: The name of an env; one that brings its code (`native:PATH`) is loaded.
         file: A YAML file with any part of a config.
         preset: The name of a packaged preset; `hotloop.config.presets()` lists them.
         overrides: `{"ppo.epochs": 4}` or `["ppo.epochs=4"]`. Keys are the config's dotted names; `env.` leads to
@@ -38,6 +38,9 @@ def load_config(
     >>> load_config("cartpole", overrides=["ppo.horizon=128"]).ppo.horizon
     128
     """
+    from hotloop.envs.loading import load_env, whole_name
+
+    env = load_env(env)
     given = [] if preset is None else [_preset(preset)]
     if file is not None:
         given.append(read_yaml(file))
@@ -47,8 +50,9 @@ def load_config(
     for layer in layers:
         _merge(merged, layer)
     named = merged.setdefault("env", {}).setdefault("name", env)
-    if named != env:
+    if not isinstance(named, str) or whole_name(named) != env:
         raise ConfigError(f"env.name is {named!r}, but the config was asked for {env!r}: leave one of them out")
+    merged["env"]["name"] = env
     return build(merged)
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hotloop import _core
+from hotloop.envs.loading import brings_code
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class EnvEntry:
     name: str
     about: str
     gymnasium_id: str
-    """Its id in Gymnasium's registry."""
+    """Its id in Gymnasium's registry; empty for one that brings its code."""
     seats: int
     """Rows per env."""
     observation: str
@@ -55,8 +56,14 @@ def list_envs() -> list[EnvEntry]:
     return [_entry(env) for env in _core.list_envs()]
 
 
+def env_entry(name: str) -> EnvEntry:
+    """One env: a native one, or one that brings its code and was loaded."""
+    return _entry(_core.env_entry(name))
+
+
 def _entry(env: Any) -> EnvEntry:
     described = _core.describe(env["name"])
+    brought = ":" in env["name"]
     options = []
     for option in env["options"]:
         choices = option["choices"]
@@ -64,7 +71,7 @@ def _entry(env: Any) -> EnvEntry:
     return EnvEntry(
         name=env["name"],
         about=env["about"],
-        gymnasium_id=f"hotloop/{env['gymnasium_id']}",
+        gymnasium_id="" if brought else f"hotloop/{env['gymnasium_id']}",
         seats=described["seats"],
         observation=_observation_text(described["observation"]),
         action=_action_text(described["action"]),
@@ -102,8 +109,8 @@ def _shape_text(shape: list[int]) -> str:
 
 
 def is_native(env: str) -> bool:
-    """Whether a name is meant for a native env; others have a colon: `gymnasium:ID`, `module:factory`."""
-    return ":" not in env
+    """Whether an env of that name is stepped by native threads; `gymnasium:ID`, `module:factory` and others are not."""
+    return ":" not in env or brings_code(env)
 
 
 def native_name(env: object) -> str:
@@ -111,7 +118,7 @@ def native_name(env: object) -> str:
     names = {entry["name"]: entry["gymnasium_id"] for entry in _core.list_envs()}
     if not isinstance(env, str):
         raise TypeError(f"env is {env!r}: expected the name of a native env: {', '.join(names)}")
-    if env in names:
+    if env in names or (brings_code(env) and _core.has_env(env)):
         return env
     candidates = {word.lower(): name for name, id in names.items() for word in (name, id, id.partition("-v")[0])}
     near = difflib.get_close_matches(env.lower().removeprefix("hotloop/").replace("_", "-"), candidates, n=1)

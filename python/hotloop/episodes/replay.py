@@ -82,8 +82,7 @@ class Replay:
 
     def begin(self) -> Episode:
         """The env at the start of the episode; a `ReplayError` says why there is no such env."""
-        known = {entry["name"] for entry in _core.list_envs()}
-        if self.env not in known:
+        if not _core.has_env(self.env):
             raise ReplayError(f"the replay is of the env {self.env!r}, which this version does not have")
         try:
             version = _core.describe(self.env, self.options)["state_version"]

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from gymnasium.vector import AutoresetMode
 
+from hotloop.envs.loading import load_env
 from hotloop.envs.registry import is_native, native_name
 from hotloop.runners.health import Limits
 from hotloop.runners.threads import ThreadRunner
@@ -69,6 +70,8 @@ def make_vec(
     array([1., 1., 1.], dtype=float32)
     >>> envs.close()
     """
+    if isinstance(env, str):
+        env = load_env(env)
     if not isinstance(env, str) or not is_native(env):
         from hotloop.runners.processes import ProcessRunner
 

@@ -23,6 +23,8 @@ def check(config: Config) -> None:
             "q-learning, expected-sarsa or double-q-learning, not sarsa"
         )
     outside = config.env.name.startswith(GYMNASIUM)
+    if ":" in config.env.name and not outside:
+        raise ConfigError(f"{algorithm} learns native envs and gymnasium:ID, not {config.env.name}: use ppo")
     if tabular.runtime != "one" and (outside or tabular.table == "torch"):
         what = "a Gymnasium env" if outside else "tabular.table=torch"
         raise ConfigError(f"tabular.runtime is {tabular.runtime!r}, but {what} runs on one thread: set it to one")

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
+from hotloop.envs.loading import short_name
 from hotloop.training.errors import TrainingError
 from hotloop.training.files import write_atomically
 
@@ -109,7 +110,7 @@ class RunFolder:
     @classmethod
     def create(cls, config: Config, *, name: str | None, given_home: str | Path | None) -> Self:
         """A new folder under the home, with the config in it."""
-        env = re.sub(r"[^\w.+=@-]+", "-", config.env.name)
+        env = re.sub(r"[^\w.+=@-]+", "-", short_name(config.env.name))
         name = name or f"{env}-{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
         if not re.fullmatch(r"[\w][\w.+=@-]*", name):
             raise TrainingError(f"the name {name!r} cannot be a folder's: use letters, digits, and . _ - + = @")

@@ -129,7 +129,9 @@ def resolve(
     own = {f"train.{key}": value for key, value in train.items()}
     match config:
         case Config():
-            if preset is not None or config.env.name != env:
+            from hotloop.envs.loading import load_env
+
+            if preset is not None or config.env.name != load_env(env):
                 raise TrainingError("a whole config allows no preset and no other env")
             parts = config.model_dump()
             parts["train"] |= train

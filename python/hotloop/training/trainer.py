@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Self
 
 from hotloop import _core
+from hotloop.envs.loading import load_env, whole_name
 from hotloop.episodes import keeping
 from hotloop.runners.health import WorkersFailedError
 from hotloop.tracking.alerts import Alerts
@@ -141,7 +142,7 @@ class Trainer:
         path = find_run(run, home)
         config = stored_config(path / "config.yaml")
         place = find_store(store, home_of(path, home), trackers=config.track.trackers)
-        if env is not None and env != config.env.name:
+        if env is not None and whole_name(env) != config.env.name:
             raise TrainingError(f"the run {path.name!r} trains {config.env.name!r}, not {env!r}")
         folder = RunFolder(path)
         try:
@@ -151,6 +152,7 @@ class Trainer:
                 config = _with(config, {"train": changed})
                 folder.write_config(config)
             must_be_trusted(path, named_in(config), trust=trust)
+            load_env(config.env.name)
             if learner:
                 # Told by whoever resumes, so its code is trusted; what goes on is kept with the run.
                 config = _with(config, learner)

@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 
 def named_in(config: Config) -> list[str]:
     """The code that a config names."""
-    module = config.policy.module
-    return [*([] if module is None else [module]), *config.torch.losses]
+    from hotloop.envs.loading import brings_code
+
+    module, env = config.policy.module, config.env.name
+    return [*([] if module is None else [module]), *config.torch.losses, *([env] if brings_code(env) else [])]
 
 
 def remember(run: Path, names: Sequence[str]) -> None:
@@ -35,9 +37,18 @@ def must_be_trusted(run: Path, names: Sequence[str], *, trust: bool) -> None:
     foreign = [] if trust else [name for name in names if not _mark(run, name).exists()]
     if foreign:
         raise TrainingError(
-            f"{run} names code to be imported ({', '.join(foreign)}), and was not made here: "
+            f"{run} names code to be loaded ({', '.join(foreign)}), and was not made here: "
             "look at that code, then say --trust (trust=True)"
         )
+
+
+def load_trusted_env(run: Path, env: str, *, trust: bool) -> None:
+    """Loads the env of a run, if it brings its code and that is trusted."""
+    from hotloop.envs.loading import brings_code, load_env
+
+    if brings_code(env):
+        must_be_trusted(run, [env], trust=trust)
+        load_env(env)
 
 
 def _mark(run: Path, name: str) -> Path:

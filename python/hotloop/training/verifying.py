@@ -59,11 +59,13 @@ def verify(
     """Repeats a run up to its newest checkpoint, in a folder of its own, and compares weights and metrics."""
     from hotloop import _core
     from hotloop.config.loading import stored_config
+    from hotloop.envs.loading import load_env
     from hotloop.training.trainer import Trainer
 
     path = find_run(run, home)
     config = stored_config(path / "config.yaml")
     must_be_trusted(path, named_in(config), trust=trust)
+    load_env(config.env.name)
     notes: list[str] = []
     found = newest_good(path / "checkpoints", notes.append)
     if found is None:

@@ -67,7 +67,7 @@ impl Play {
             action_repeat: 1,
             infos: spec.infos.iter().map(|(name, _)| (*name).to_string()).collect(),
         };
-        let pool = Pool::new(Arc::new(env), &setup).expect("a pool");
+        let pool = Pool::new(Arc::new(env.into()), &setup).expect("a pool");
         let rows = pool.rows();
         let mut play = Self {
             reward: vec![0.0; rows],

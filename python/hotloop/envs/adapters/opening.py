@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class AdapterEntry:
-    """A kind of env that is not native."""
+    """A kind of env that does not come with Hotloop."""
 
     prefix: str
     what: str
@@ -30,6 +30,7 @@ ADAPTERS: Final = (
     AdapterEntry("rlgym:", "MODULE:FACTORY that gives an RLGym 2 env", "rlgym", "rlgym"),
     AdapterEntry("mettagrid:", "MODULE:FACTORY that gives a MettaGrid env", "mettagrid", "mettagrid"),
     AdapterEntry("pufferlib:", "MODULE:FACTORY that gives a PufferLib-style vector env", None, ""),
+    AdapterEntry("native:", "PATH of a shared library with an env (hotloop.h); stepped by native threads", None, ""),
     AdapterEntry("", "MODULE:FACTORY that gives an env of any of these kinds", None, ""),
 )
 
