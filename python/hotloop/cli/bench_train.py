@@ -169,7 +169,7 @@ def tracking(
     commands on a store of 1000 runs, one of them with 100000 points of a
     metric: seconds from the start of the process to its end.
     """
-    seconds, repeats = measuring(seconds, repeats, (0.5, 25), (0.3, 3), quick)
+    seconds, repeats = measuring(seconds, repeats, (2.0, 11), (0.3, 3), quick)
 
     from hotloop.bench.reading import read_store
     from hotloop.bench.report import on_machine

@@ -5,7 +5,6 @@ Iterations can be far shorter than anyone can look: records are only noted as th
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import sys
 import time
@@ -96,11 +95,11 @@ class JsonLines(View):
 
     def progress(self, report: ProgressReport) -> None:
         """How far it is, with the last record."""
-        emit("progress", **plain({**dataclasses.asdict(report), **self._record}))
+        emit("progress", **plain({**vars(report), **self._record}))
 
     def evaluation(self, report: EvaluationReport) -> None:
         """How well it does."""
-        emit("evaluation", **plain(dataclasses.asdict(report)))
+        emit("evaluation", **plain(vars(report)))
 
     def checkpoint(self, report: CheckpointReport) -> None:
         """Where it was written."""
@@ -127,7 +126,7 @@ class JsonLines(View):
                     "iterations": run.iterations,
                     "ended": run.ended,
                     "solved": run.solved,
-                    "evaluation": None if run.evaluation is None else dataclasses.asdict(run.evaluation),
+                    "evaluation": run.evaluation,
                 }
             ),
         )

@@ -33,6 +33,7 @@ _COLUMNS: Final = {
 _UNIQUE: Final = {"metrics": ("run", "key", "step"), "episodes": ("run", "step"), "checkpoints": ("run", "step")}
 # Of a record: where it stands, and what has a table of its own.
 _NO_METRICS: Final = {"event", "at", "steps", "iterations", "sample", "actions"}
+_NUMBERS: Final = (float, int, bool)
 _EVALUATED: Final = ("mean", "low", "high", "std", "length_mean")
 
 
@@ -179,11 +180,10 @@ class _Writer:
         self._changes |= {key: event[key] for key in ("steps", "iterations", "episodes")}
 
     def _add_points(self, event: Event, points: Iterable[tuple[str, Any]]) -> None:
-        self._points += (
-            (name, event["steps"], event["at"], float(value))
-            for name, value in points
-            if isinstance(value, int | float) and math.isfinite(value)
-        )
+        step, at = event["steps"], event["at"]
+        self._points += [
+            (name, step, at, float(value)) for name, value in points if type(value) in _NUMBERS and math.isfinite(value)
+        ]
 
     def _row(self, table: str, event: Event, *values: object) -> None:
         assert self._number is not None
@@ -222,8 +222,12 @@ def flattened(event: Event) -> Iterator[tuple[str, Any]]:
     {'kl': 0.1, 'time.env': 2.0}
     """
     for key, value in event.items():
-        if key not in _NO_METRICS:
+        if key in _NO_METRICS:
+            continue
+        if isinstance(value, dict | list):
             yield from _leaves(key, value)
+        else:
+            yield key, value
 
 
 def evaluated(found: Event) -> Iterator[tuple[str, Any]]:

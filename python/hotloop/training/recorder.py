@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import platform
 import secrets
@@ -72,20 +71,20 @@ class Recorder(Callback):
     def iteration(self, report: IterationReport) -> None:
         """Notes a record."""
         self._steps = report.steps
-        self._note("iteration", lambda: dataclasses.asdict(report))
+        self._note("iteration", lambda: vars(report))
 
     def evaluation(self, report: EvaluationReport) -> None:
         """Notes an evaluation."""
-        self._note("evaluation", lambda: dataclasses.asdict(report))
+        self._note("evaluation", lambda: vars(report))
 
     def checkpoint(self, report: CheckpointReport) -> None:
         """Notes where a checkpoint is."""
         path = os.path.relpath(report.path, self._folder)
-        self._note("checkpoint", lambda: {**dataclasses.asdict(report), "path": path})
+        self._note("checkpoint", lambda: {**vars(report), "path": path})
 
     def trouble(self, report: TroubleReport) -> None:
         """Notes what went wrong; a rollback makes records of later steps void."""
-        self._note("trouble", lambda: dataclasses.asdict(report))
+        self._note("trouble", lambda: vars(report))
 
     def end(self, run: Run) -> None:
         """Notes how the run ended, and lets go of everything."""
