@@ -36,7 +36,7 @@ _SUMS: Final = (
     "dropped",
     *(f"seconds_{k}" for k in ("env", "inference", "learn", "total")),
 )
-_MEMORY: Final = "rows.memory.0"
+_MEMORY: Final = "memory"
 
 
 class TorchLearner:
