@@ -287,34 +287,43 @@ impl Learner {
         let at = slot * rollout.rows + first;
         let part = |len: usize| if len == 0 { 0..0 } else { at * width..(at + count) * width };
         let (choice_part, amount_part) = (part(rollout.choices.len()), part(rollout.amounts.len()));
-        let player = &agent.players[0];
-        let len = rollout.memory_len;
-        let numbers = &mut agent.memories[0][first * len..last * len];
         if slot.is_multiple_of(rollout.sequence_length) {
+            let len = rollout.memory_len;
             let begun = (slot / rollout.sequence_length * rollout.rows + first) * len;
-            rollout.memory[begun..begun + count * len].copy_from_slice(numbers);
+            rollout.memory[begun..begun + count * len].copy_from_slice(&agent.memories[0][first * len..last * len]);
         }
-        let mut work = ActWork::new(&player.policy, mask_len > 0);
-        let ids: Vec<u32> = (0..count as u32).collect();
-        isa.run(Act {
-            player,
-            work: &mut work,
-            seen: Seen {
-                obs: &rollout.obs[at * obs_bytes..(at + count) * obs_bytes],
-                row_bytes: obs_bytes,
-                mask: &rollout.mask[at * mask_len..(at + count) * mask_len],
-                mask_len,
-            },
-            rows: &ids,
-            draw: Draw::Sample { stream: noise, first_row, step: slot as u32 },
-            remembered: Remembered { numbers, decides: &rollout.valid[at..at + count] },
-            decided: Decided {
-                choices: &mut rollout.choices[choice_part.clone()],
-                amounts: &mut rollout.amounts[amount_part.clone()],
-                log_prob: &mut rollout.log_prob[at..at + count],
-                value: &mut rollout.value[at..at + count],
-            },
-        });
+        let mut played = vec![Vec::new(); agent.players.len()];
+        for (row, index) in rollout.policy[at..at + count].iter().enumerate() {
+            // A table may name more policies than there are; the learner plays those seats.
+            let index = if (*index as usize) < agent.players.len() { *index as usize } else { 0 };
+            played[index].push(row as u32);
+        }
+        let seats = agent.players.iter().zip(&mut agent.memories).zip(&played);
+        for ((player, memory), ids) in seats.filter(|(_, ids)| !ids.is_empty()) {
+            let len = player.policy.memory_len();
+            isa.run(Act {
+                player,
+                work: &mut ActWork::new(&player.policy, mask_len > 0),
+                seen: Seen {
+                    obs: &rollout.obs[at * obs_bytes..(at + count) * obs_bytes],
+                    row_bytes: obs_bytes,
+                    mask: &rollout.mask[at * mask_len..(at + count) * mask_len],
+                    mask_len,
+                },
+                rows: ids,
+                draw: Draw::Sample { stream: noise, first_row, step: slot as u32 },
+                remembered: Remembered {
+                    numbers: &mut memory[first * len..last * len],
+                    decides: &rollout.valid[at..at + count],
+                },
+                decided: Decided {
+                    choices: &mut rollout.choices[choice_part.clone()],
+                    amounts: &mut rollout.amounts[amount_part.clone()],
+                    log_prob: &mut rollout.log_prob[at..at + count],
+                    value: &mut rollout.value[at..at + count],
+                },
+            });
+        }
         let rollout = &self.agent.rollout;
         drawn_actions(py, &self.agent.spec.action, &rollout.choices[choice_part], &rollout.amounts[amount_part])
     }
@@ -326,11 +335,13 @@ impl Learner {
         if slot >= rollout.horizon || first > last || last > rollout.rows {
             return Err(PyValueError::new_err(format!("slot {slot}, rows {first} to {last}: not in the rollout")));
         }
-        let len = rollout.memory_len;
-        for row in first..last {
-            let at = slot * rollout.rows + row;
-            if rollout.terminated[at] || rollout.truncated[at] {
-                self.agent.memories[0][row * len..(row + 1) * len].fill(0.0);
+        for (player, numbers) in self.agent.players.iter().zip(&mut self.agent.memories) {
+            let len = player.policy.memory_len();
+            for row in first..last {
+                let at = slot * rollout.rows + row;
+                if rollout.terminated[at] || rollout.truncated[at] {
+                    numbers[row * len..(row + 1) * len].fill(0.0);
+                }
             }
         }
         Ok(())

@@ -58,6 +58,7 @@ class Learner(Protocol):
     def statistics(self) -> dict[str, NDArray[np.float64]]: ...  # noqa: D102
     def state(self) -> Arrays: ...  # noqa: D102
     def set_state(self, state: Arrays) -> None: ...  # noqa: D102
+    def set_opponents(self, policies: list[tuple[dict[str, Any], Arrays, Arrays]]) -> None: ...  # noqa: D102
 
 
 class Choice(NamedTuple):

@@ -63,9 +63,9 @@ class ModulePolicy(nn.Module):
         self.memory_size = 0 if memory is None else memory.shape[1]
 
     def initial_memory(self, rows: int) -> Tensor | None:
-        """What the module says."""
+        """What the module says, where its weights are."""
         memory: Tensor | None = self.module.initial_memory(rows)  # type: ignore[operator]
-        return memory
+        return None if memory is None else memory.to(next(self.module.parameters()).device)
 
     def forward(self, obs: Tensor, memory: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
         """One step of every row."""

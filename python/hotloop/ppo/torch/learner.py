@@ -17,12 +17,12 @@ from torch import Tensor
 from hotloop import _core
 from hotloop.code import named_code
 from hotloop.config.errors import ConfigError
-from hotloop.policies.torch.modules import Spaces, build_module
-from hotloop.policies.torch.network import build_network
+from hotloop.policies.torch.modules import Spaces
 from hotloop.ppo.torch.data import Data, Features, Memories, Recurrent
 from hotloop.ppo.torch.hardware import Hardware, differences, pin
 from hotloop.ppo.torch.loss import Batch, Outputs, Term, probabilities
-from hotloop.ppo.torch.parameters import Parameters
+from hotloop.ppo.torch.parameters import Parameters, put
+from hotloop.ppo.torch.player import Player, build_policy, decide_together
 from hotloop.ppo.torch.update import Update
 
 if TYPE_CHECKING:
@@ -36,7 +36,12 @@ _SUMS: Final = (
     "dropped",
     *(f"seconds_{k}" for k in ("env", "inference", "learn", "total")),
 )
-_MEMORY: Final = "memory"
+Opponent = tuple[Mapping[str, Any], Mapping[str, NDArray[Any]], Mapping[str, NDArray[np.float64]]]
+"""A frozen policy: description, weights and statistics."""
+
+
+def _memory_name(player: int) -> str:
+    return f"memory.{player}" if player else "memory"
 
 
 class TorchLearner:
@@ -73,11 +78,11 @@ class TorchLearner:
         normalize_observations: bool = False,
         normalize_rewards: bool = False,
     ) -> None:
-        build = build_module if "module" in policy else build_network
-        made: Any = build(described, policy, seed=seed, attempt=attempt)
+        made = build_policy(described, policy, seed=seed, attempt=attempt)
         parameters = sum(parameter.numel() for parameter in made.parameters())
         self.hardware = Hardware.choose(config, num_threads=num_threads, products=minibatch_size * parameters)
         self._config = config
+        self._described = described
         self._device = self.hardware.device
         self._policy = made.to(self._device)
         self._length = sequence_length or horizon
@@ -98,18 +103,14 @@ class TorchLearner:
             pin(self._rollout)
         self._choices = Spaces.of(described).choices
         self._features = Features(described["observation"], self._device)
+        self._players = [self._player(self._policy, self._features)]
         self._seen = torch.from_numpy(self._rollout["obs"]).unbind(0)
         self._values = torch.from_numpy(self._rollout["value"]).unbind(0)
-        with torch.no_grad():
-            self._memory: Tensor | None = self._policy.initial_memory(rows)
         if self._memory is not None:
             shape = (horizon // self._length, *self._memory.shape)
             self._rollout["memory"] = np.zeros(shape, np.float32)
             self._starts = torch.from_numpy(self._rollout["memory"]).unbind(0)
-        self._step: Any = self._policy
         self._evaluate = self.hardware.compiled(self._evaluated, self._try_evaluating)
-        if config.inference_batch is not None:
-            self._step = self._in_parts
         self._update = Update(self._evaluate, self._parameters, self._terms(), config.accumulate)
 
     def _must_divide(self, horizon: int, minibatch_size: int) -> None:
@@ -123,6 +124,26 @@ class TorchLearner:
                 f"ppo.minibatch_size is {minibatch_size}, which is no whole number of sequences of {length} steps "
                 "(ppo.sequence_length)"
             )
+
+    def _player(self, policy: Any, features: Features) -> Player:
+        rows = self._rollout["reward"].shape[1]
+        return Player(policy, features, self.hardware, rows, self._config.inference_batch)
+
+    def set_opponents(self, policies: Sequence[Opponent]) -> None:
+        """Frozen policies 1, 2, ... of a table of policies, each with a memory of its own; see `Pool.set_policies`."""
+        players = []
+        for description, arrays, statistics in policies:
+            policy = build_policy(self._described, description, seed=0, attempt=0)
+            put({**dict(policy.named_parameters()), **dict(policy.named_buffers())}, arrays)
+            features = Features(self._described["observation"], self._device)
+            features.set_statistics(statistics)
+            players.append(self._player(policy.requires_grad_(False).to(self._device), features))
+        self._players[1:] = players
+
+    @property
+    def _memory(self) -> Tensor | None:
+        """What the policy that learns remembers of every row."""
+        return self._players[0].memory
 
     def _terms(self) -> list[Term]:
         return [named_code(name, "torch.losses") for name in self._config.losses]
@@ -156,22 +177,6 @@ class TorchLearner:
         size: int = self._policy.memory_size
         return size
 
-    def _in_parts(self, obs: Tensor, memory: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
-        size = self._config.inference_batch
-        assert size is not None
-        memories = [None] * len(obs.split(size)) if memory is None else memory.split(size)
-        parts = [self._policy(o, m) for o, m in zip(obs.split(size), memories, strict=True)]
-        outputs, values, after = zip(*parts, strict=True)
-        return torch.cat(outputs), torch.cat(values), None if after[0] is None else torch.cat(after)
-
-    def _infer(self, obs: Tensor, memory: Tensor | None) -> tuple[NDArray[np.float32], Tensor, Tensor | None]:
-        """Outputs as the core takes them, values and memory; called without gradients."""
-        self.hardware.use_threads()
-        seen = self._features(obs.to(self._device, non_blocking=True))
-        with self.hardware.precision():
-            outputs, value, after = self._step(seen, memory)
-        return outputs.float().cpu().numpy(), value.float(), None if after is None else after.float()
-
     def _evaluated(self, batch: Batch, memories: Memories | None) -> Outputs:
         with self.hardware.precision():
             if memories is None:
@@ -195,7 +200,8 @@ class TorchLearner:
     def _collect(self, pool: _core.Pool, settings: Mapping[str, Any]) -> tuple[float, float]:
         """The same; gives the seconds that envs and inference took."""
         self.hardware.use_threads()
-        experience, rollout, memory = self._experience, self._rollout, self._memory
+        experience, rollout, learner = self._experience, self._rollout, self._players[0]
+        memory = learner.memory
         iteration, env = settings["iteration"], 0.0
         start = time.perf_counter()
         horizon = len(rollout["reward"])
@@ -204,18 +210,19 @@ class TorchLearner:
         for slot in range(horizon):
             if memory is not None and slot % self._length == 0:
                 self._starts[slot // self._length].copy_(memory)
-            outputs, value, after = self._infer(self._seen[slot], memory)
-            memory = self._moved(memory, after, rollout["valid"][slot])
-            self._values[slot].copy_(value)
+            outputs, memory = self._decide(slot, slice(None), memory)
             before = time.perf_counter()
             experience.step(pool, slot, outputs, iteration)
             env += time.perf_counter() - before
+            ended = rollout["terminated"][slot] | rollout["truncated"][slot]
             if memory is not None:
                 if rollout["truncated"][slot].any():
                     after_truncated[slot] = memory
-                memory = self._kept(memory, rollout["terminated"][slot] | rollout["truncated"][slot])
-        self._memory = memory
-        self._values[horizon].copy_(self._infer(self._seen[horizon], memory)[1])
+                memory = learner.kept(memory, ended)
+            for opponent in self._players[1:]:
+                opponent.end_episodes(slice(None), ended)
+        learner.memory = memory
+        self._values[horizon].copy_(learner.infer(self._seen[horizon], memory)[1])
         slots, rows, obs = experience.finals(pool)
         if len(slots):
             remembered = None
@@ -223,23 +230,28 @@ class TorchLearner:
                 # In order of time, as the observations are.
                 last = [after_truncated[slot][torch.from_numpy(rows[slots == slot])] for slot in np.unique(slots)]
                 remembered = torch.cat(last)
-            value = self._infer(torch.from_numpy(obs), remembered)[1]
+            value = learner.infer(torch.from_numpy(obs), remembered)[1]
             rollout["bootstrap"][slots, rows] = value.cpu().numpy()
         experience.advantages(dict(settings))
         return env, time.perf_counter() - start - env
 
-    def _moved(self, before: Tensor | None, after: Tensor | None, valid: NDArray[np.bool_]) -> Tensor | None:
-        """The memory after a step: only rows that decided have moved on."""
-        if before is None or after is None or valid.all():
-            return after
-        return torch.where(torch.from_numpy(valid).to(after.device).unsqueeze(1), after, before)
-
-    def _kept(self, memory: Tensor, ended: NDArray[np.bool_]) -> Tensor:
-        """The memory of rows whose episode goes on, and a fresh one for the others."""
-        if not ended.any():
-            return memory
-        fresh = self._policy.initial_memory(1)
-        return torch.where(torch.from_numpy(ended).to(memory.device).unsqueeze(1), fresh, memory)
+    def _decide(self, slot: int, part: slice, memory: Tensor | None) -> tuple[NDArray[np.float32], Tensor | None]:
+        """The outputs of some rows, each by the policy that plays it, and what the learner remembers then."""
+        seen, valid = self._seen[slot][part], self._rollout["valid"][slot, part]
+        learner = self._players[0]
+        if len(self._players) == 1:
+            outputs, value, after = learner.infer(seen, memory)
+            memory = learner.moved(memory, after, valid)
+        else:
+            # The learner's is a copy: what it was at the end of an episode may be asked for later.
+            memory = None if memory is None else memory.clone()
+            others = [None if other.memory is None else other.memory[part] for other in self._players[1:]]
+            playing = self._rollout["policy"][slot, part]
+            outputs, value = decide_together(
+                self._players, playing, seen, valid, [memory, *others], self._experience.outputs
+            )
+        self._values[slot][part].copy_(value)
+        return outputs, memory
 
     def advantages(self, settings: dict[str, Any]) -> None:
         """Fills advantage, target and weight from the rest of the rollout."""
@@ -311,24 +323,22 @@ class TorchLearner:
     @torch.no_grad()
     def act_slot(self, slot: int, rows: tuple[int, int], iteration: int) -> NDArray[Any]:
         """Decides for the rows `first..last` at a slot of the rollout; what was decided is kept there."""
-        first, last = rows
-        memory = None if self._memory is None else self._memory[first:last]
+        part = slice(*rows)
+        memory = None if self._memory is None else self._memory[part]
         if memory is not None and slot % self._length == 0:
-            self._starts[slot // self._length][first:last].copy_(memory)
-        outputs, value, after = self._infer(self._seen[slot][first:last], memory)
-        after = self._moved(memory, after, self._rollout["valid"][slot, first:last])
+            self._starts[slot // self._length][part].copy_(memory)
+        outputs, after = self._decide(slot, part, memory)
         if after is not None and self._memory is not None:
-            self._memory[first:last] = after
-        self._values[slot][first:last].copy_(value)
+            self._memory[part] = after
         return self._experience.draw(slot, rows, outputs, iteration)
 
     @torch.no_grad()
     def end_episodes(self, slot: int, rows: tuple[int, int]) -> None:
         """Empties the memory of those of the rows `first..last` whose episodes ended at a slot."""
-        if self._memory is not None:
-            part = slice(*rows)
-            ended = self._rollout["terminated"][slot, part] | self._rollout["truncated"][slot, part]
-            self._memory[part] = self._kept(self._memory[part], ended)
+        part = slice(*rows)
+        ended = self._rollout["terminated"][slot, part] | self._rollout["truncated"][slot, part]
+        for player in self._players:
+            player.end_episodes(part, ended)
 
     @torch.no_grad()
     def act(
@@ -349,7 +359,7 @@ class TorchLearner:
         """
         seen = self._observed(obs)
         remembered = self._remembered(memory, len(seen))
-        outputs, value, after = self._infer(seen, remembered)
+        outputs, value, after = self._players[0].infer(seen, remembered)
         if memory is not None and after is not None:
             changed = after.cpu().numpy()
             memory[...] = changed if valid is None else np.where(valid[:, None], changed, memory)
@@ -371,7 +381,7 @@ class TorchLearner:
         memory = self._remembered(None, len(seen))
         if rows is not None and self._memory is not None:
             memory = self._memory[torch.as_tensor(np.asarray(rows))]
-        found: NDArray[np.float32] = self._infer(seen, memory)[1].cpu().numpy()
+        found: NDArray[np.float32] = self._players[0].infer(seen, memory)[1].cpu().numpy()
         return found
 
     def _observed(self, obs: ArrayLike) -> Tensor:
@@ -397,8 +407,9 @@ class TorchLearner:
     def state(self) -> dict[str, NDArray[Any]]:
         """The optimiser's moments, all running statistics, and what rows remember."""
         told = {**self._parameters.state(), **self._experience.state()}
-        if self._memory is not None:
-            told[_MEMORY] = self._memory.cpu().numpy().copy()
+        for index, player in enumerate(self._players):
+            if player.memory is not None:
+                told[_memory_name(index)] = player.memory.cpu().numpy().copy()
         return told
 
     def set_state(self, state: Mapping[str, NDArray[Any]]) -> None:
@@ -406,8 +417,11 @@ class TorchLearner:
         self._parameters.set_state(state)
         self._experience.set_state(dict(state))
         self._features.set_statistics(self._experience.statistics())
-        if self._memory is not None and _MEMORY in state:
-            if state[_MEMORY].shape != tuple(self._memory.shape):
-                found, expected = list(state[_MEMORY].shape), list(self._memory.shape)
-                raise ValueError(f'"{_MEMORY}" has shape {found}: expected {expected}')
-            self._memory = torch.from_numpy(state[_MEMORY].copy()).to(self._device)
+        for index, player in enumerate(self._players):
+            kept = state.get(_memory_name(index))
+            if player.memory is None or kept is None:
+                continue
+            if kept.shape != tuple(player.memory.shape):
+                found, expected = list(kept.shape), list(player.memory.shape)
+                raise ValueError(f'"{_memory_name(index)}" has shape {found}: expected {expected}')
+            player.memory = torch.from_numpy(kept.copy()).to(self._device)

@@ -102,7 +102,7 @@ class Parameters:
 
     def set_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Replaces all arrays, or none if one does not fit."""
-        _put({**self.named, **self.fixed}, arrays, "")
+        put({**self.named, **self.fixed}, arrays)
 
     def state(self) -> Arrays:
         """Adam's moments, as the native learner names them."""
@@ -117,13 +117,12 @@ class Parameters:
         """Replaces the moments, if the state has any."""
         if "adam.steps" not in state:
             return
-        _put(
+        put(
             {
                 **{f"adam.mean.{name}": array for name, array in self._named(self.mean).items()},
                 **{f"adam.square.{name}": array for name, array in self._named(self.square).items()},
             },
             state,
-            "",
         )
         self.steps.fill_(float(state["adam.steps"][0]))
         if self.scale is not None and "amp.scale" in state:
@@ -134,13 +133,14 @@ def _copy(array: Tensor) -> NDArray[Any]:
     return array.detach().cpu().numpy().copy()
 
 
-def _put(own: Mapping[str, Tensor], given: Mapping[str, NDArray[Any]], prefix: str) -> None:
+def put(own: Mapping[str, Tensor], given: Mapping[str, NDArray[Any]]) -> None:
+    """Replaces all of one's own tensors by the arrays of their names, or none if one does not fit."""
     for name, array in own.items():
         if name not in given:
-            raise ValueError(f'the array "{prefix}{name}" is missing')
+            raise ValueError(f'the array "{name}" is missing')
         if given[name].shape != tuple(array.shape):
             found, expected = list(given[name].shape), list(array.shape)
-            raise ValueError(f'the array "{prefix}{name}" has shape {found}: expected {expected}')
+            raise ValueError(f'the array "{name}" has shape {found}: expected {expected}')
     with torch.no_grad():
         for name, array in own.items():
             array.copy_(torch.from_numpy(np.ascontiguousarray(given[name])))
