@@ -24,6 +24,8 @@ VARIANTS: list[Variant] = [
     ("tictactoe", {"opponent": "self", "observation": "board"}),
     ("recall", {"delay": 3}),
     ("recall", {"cues": 5, "symbols": 3, "delay": 2}),
+    ("catch", {}),
+    ("catch", {"height": 7, "width": 9, "visible": 2}),
     ("cage2", {"red": "mix", "green": True, "lengths": [30, 50]}),
     ("cage2", {"red": "meander", "actions": "compact", "features": "memory"}),
     ("tag", {}),

@@ -110,6 +110,15 @@ def test_recall_hides_the_cue_until_the_answer() -> None:
     assert "answer B A" in as_text(scene("recall", options, [[1, 0]], cue=[2, 0], time=4))
 
 
+def test_catch_shows_ball_and_paddle_and_where_the_ball_cannot_be_seen() -> None:
+    options = {"height": 3, "width": 3, "visible": 1}
+    assert as_text(scene("catch", options, ball=[0, 2], paddle=1)).splitlines() == [" ·  ·  o", " ·  ·  ·", " · === ·"]
+    assert as_text(scene("catch", options, ball=[1, 2], paddle=1)).splitlines()[1] == " ·  · ( )"
+    assert as_text(scene("catch", options, ball=[2, 2], paddle=2)).splitlines()[2] == " ·  · =o="
+    hidden, seen = (as_picture(scene("catch", {**options, "visible": v}, ball=[1, 2], paddle=1)) for v in (1, 0))
+    assert not np.array_equal(hidden, seen)
+
+
 def test_tag_shows_teams_walls_and_who_was_caught() -> None:
     walls = np.zeros(25, np.uint8)
     walls[24] = 1

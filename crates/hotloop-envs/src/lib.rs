@@ -3,6 +3,7 @@
 pub mod acrobot;
 pub mod cage2;
 pub mod cartpole;
+pub mod catch;
 pub mod cliff_walking;
 pub mod frozen_lake;
 pub mod mountain_car;
@@ -30,6 +31,7 @@ pub fn all() -> Vec<EnvType> {
         taxi::env_type(),
         tictactoe::env_type(),
         recall::env_type(),
+        catch::env_type(),
         tag::env_type(),
         cage2::env_type(),
     ]

@@ -1,5 +1,6 @@
 //! The rules of the native envs, played through a real pool.
 
+mod catch;
 mod cliff_walking;
 mod frozen_lake;
 mod play;

@@ -15,6 +15,7 @@ fn everyone() -> Vec<(&'static str, Vec<(&'static str, Value)>)> {
         ("tictactoe", vec![("opponent", text("perfect")), ("observation", text("board"))]),
         ("tictactoe", vec![("opponent", text("self"))]),
         ("recall", vec![("symbols", Value::Int(3)), ("delay", Value::Int(2))]),
+        ("catch", vec![("visible", Value::Int(1))]),
         ("tag", vec![("seats", Value::Int(5)), ("players", Value::Int(4)), ("max_steps", Value::Int(20))]),
         ("cage2", vec![("red", text("mix")), ("green", Value::Bool(true)), ("lengths", Value::Ints(vec![30, 50]))]),
         ("cage2", vec![("red", text("meander")), ("actions", text("compact")), ("features", text("memory"))]),
