@@ -30,7 +30,7 @@ use world::World;
 
 /// Bits of the challenge's own observation.
 const BITS: usize = 4 * HOSTS;
-/// Numbers that `memory` adds for every host.
+/// Numbers that `memory` adds for every host, after a clock.
 const NOTES: usize = 5;
 const MOST_DECOYS: f32 = 4.0;
 
@@ -93,7 +93,7 @@ pub fn env_type() -> EnvType {
 fn spec(options: &Options) -> Result<Spec, String> {
     agents(options.text("red"))?;
     let compact = options.text("actions") == "compact";
-    let notes = if options.text("features") == "memory" { NOTES * HOSTS } else { 0 };
+    let notes = if options.text("features") == "memory" { NOTES * HOSTS + 1 } else { 0 };
     Ok(Spec {
         seats: 1,
         observation: Observation::uniform(BITS + notes, 0.0, 1.0),
@@ -184,6 +184,8 @@ impl Cage2 {
 
     /// What a defender with a notebook would know besides the bits.
     fn write_notes(&self, out: &mut [f32]) {
+        let (clock, out) = out.split_first_mut().expect("there is room for the notes");
+        *clock = 1.0 / (1.0 + self.time as f32);
         for (host, notes) in out.as_chunks_mut::<NOTES>().0.iter_mut().enumerate() {
             let has = |set: u16| f32::from(set >> host & 1);
             let part = |ports: u8| ports.count_ones() as f32 / MOST_DECOYS;
@@ -250,7 +252,7 @@ impl Env for Cage2 {
         outcome.terms[0] = if self.world.ot_up { 0.0 } else { -10.0 };
         outcome.terms[1] = if matches!(blue, Blue::Restore(_)) { -1.0 } else { 0.0 };
         outcome.terms[2] = -self.world.confidentiality();
-        self.time = self.time.wrapping_add(1);
+        self.time = self.time.saturating_add(1);
         if self.time == self.length { Status::TimeUp } else { Status::Running }
     }
 

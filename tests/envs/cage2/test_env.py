@@ -135,10 +135,10 @@ def test_injected_choices_hold_for_one_step() -> None:
 
 def test_memory_adds_what_a_defender_would_write_down() -> None:
     envs = make(red="b-line", features="memory", actions="compact")
-    assert envs.single_observation_space.shape == (52 + 5 * HOSTS,)
+    assert envs.single_observation_space.shape == (52 + 1 + 5 * HOSTS,)
 
     def notes(action: int) -> NDArray[Any]:
-        table: NDArray[Any] = envs.step([action])[0][0, 52:].reshape(HOSTS, 5).T
+        table: NDArray[Any] = envs.step([action])[0][0, 53:].reshape(HOSTS, 5).T
         return table
 
     decoy_on_server = 1 + 3 * HOSTS + OP_SERVER
@@ -156,6 +156,12 @@ def test_memory_adds_what_a_defender_would_write_down() -> None:
     assert (restored[OP_SERVER], decoys[OP_SERVER]) == (1, 0)
     _, _, restored, decoys, listed = notes(1 + 2 * HOSTS + USER2)
     assert (restored[USER2], decoys[USER2], listed[USER2]) == (1, 0, 0.25)
+
+
+def test_memory_has_a_clock() -> None:
+    envs = make(red="sleep", features="memory", lengths=[3])
+    seen = [envs.reset(seed=0)[0][0, 52], *(envs.step([0])[0][0, 52] for _ in range(4))]
+    np.testing.assert_array_equal(seen, 1 / np.array([1, 2, 3, 4, 1], np.float32))
 
 
 def test_rewards_are_the_recorded_decimals() -> None:

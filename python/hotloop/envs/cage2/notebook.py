@@ -47,11 +47,13 @@ class Notebook:
         self._taken = np.zeros(_COUNT, np.bool_)
         self._restored = np.zeros(_COUNT, np.bool_)
         self._ages = np.full(_COUNT, 255)
+        self._steps = -1
         self._decoys = np.zeros(_COUNT, np.int64)
         self._listed = np.zeros(_COUNT, np.int64)
 
     def see(self, bits: NDArray[Any]) -> None:
         """Takes in an observation."""
+        self._steps += 1
         table = bits.reshape(_COUNT, 4) != 0
         active = table[:, 0]
         self._ages = np.minimum(self._ages + 1, 255)
@@ -82,7 +84,8 @@ class Notebook:
         notes[:, 2] = self._restored
         notes[:, 3] = np.bitwise_count(self._decoys) / np.float32(_MOST_DECOYS)
         notes[:, 4] = np.bitwise_count(self._listed) / np.float32(_MOST_DECOYS)
-        return np.concatenate([bits.reshape(BITS).astype(np.float32), notes.ravel()])
+        clock = np.ones(1, np.float32) / np.float32(1 + self._steps)
+        return np.concatenate([bits.reshape(BITS).astype(np.float32), clock, notes.ravel()])
 
     def mask(self) -> NDArray[np.bool_]:
         """Which compact actions can do something."""
