@@ -2,14 +2,22 @@
 //!
 //! Nothing here is ever locked, so a worker that is killed at any instruction leaves nothing that others wait for. A
 //! group is handed over by a counter: what was written before the counter moved is seen by who reads it after.
+//!
+//! Waking a process costs more than everything else here. So nobody is woken who is awake, and the runner says how many
+//! groups it waits for: only the last of them wakes it.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// Words that lie on one cache line.
 const LINE: usize = 16;
-const ALARM: usize = 1;
-const TICKETS: usize = 2;
+/// Of a waiter's words: its bell, and whether it sleeps.
+const BELL: usize = 0;
+const ASLEEP: usize = 1;
+/// Of the runner's words besides.
+const ALARM: usize = 2;
+const TICKETS: usize = 3;
+const MISSING: usize = 4;
 /// Of a group's words.
 const REQUEST: usize = 0;
 const DONE: usize = 1;
@@ -36,9 +44,13 @@ impl<'a> Signals<'a> {
         Self { words, workers, groups }
     }
 
-    fn bell(&self, worker: usize) -> &'a AtomicU32 {
+    fn runner(&self) -> &'a [AtomicU32] {
+        &self.words[..LINE]
+    }
+
+    fn worker(&self, worker: usize) -> &'a [AtomicU32] {
         assert!(worker < self.workers, "there is a worker {worker}");
-        &self.words[(1 + worker) * LINE]
+        &self.words[(1 + worker) * LINE..][..LINE]
     }
 
     fn group(&self, group: usize) -> &'a [AtomicU32] {
@@ -56,7 +68,7 @@ impl<'a> Signals<'a> {
         words[COMMAND].store(command, Ordering::Relaxed);
         words[TICKET].store(self.ticket(), Ordering::Relaxed);
         words[REQUEST].fetch_add(1, Ordering::Release);
-        ring(self.bell(worker));
+        ring(self.worker(worker));
     }
 
     /// Takes a group back that a lost worker had; it counts as done.
@@ -67,41 +79,46 @@ impl<'a> Signals<'a> {
 
     fn is_done(&self, group: usize) -> bool {
         let words = self.group(group);
-        words[DONE].load(Ordering::Acquire) == words[REQUEST].load(Ordering::Relaxed)
+        words[DONE].load(Ordering::SeqCst) == words[REQUEST].load(Ordering::Relaxed)
     }
 
     /// Waits until so many of the groups in flight are done, an alarm is raised, or the time is up; gives those that are
     /// done, the first to finish first.
     pub fn receive(&self, flying: &[usize], count: usize, time: Duration) -> Vec<usize> {
         let start = Instant::now();
-        let (bell, alarm) = (&self.words[0], &self.words[ALARM]);
+        let own = self.runner();
         loop {
-            let seen = bell.load(Ordering::Acquire);
+            let seen = own[BELL].load(Ordering::SeqCst);
+            let known = flying.iter().filter(|group| self.is_done(**group)).count();
+            own[MISSING].store(count.saturating_sub(known) as u32, Ordering::SeqCst);
+            // Looks again: who finished before the number was there may not have counted against it.
             let mut ready: Vec<usize> = flying.iter().copied().filter(|group| self.is_done(*group)).collect();
             let left = time.saturating_sub(start.elapsed());
-            if ready.len() >= count || left.is_zero() || alarm.swap(0, Ordering::AcqRel) != 0 {
+            if ready.len() >= count || left.is_zero() || own[ALARM].swap(0, Ordering::AcqRel) != 0 {
                 let newest = self.words[TICKETS].load(Ordering::Relaxed);
                 // By age, so that counters may wrap.
                 let age = |group: &usize| newest.wrapping_sub(self.group(*group)[TICKET].load(Ordering::Relaxed));
                 ready.sort_by_key(|group| std::cmp::Reverse(age(group)));
                 return ready;
             }
-            wait(bell, seen, left);
+            if ready.len() == known {
+                wait(own, seen, left);
+            }
         }
     }
 
     /// Makes `receive` return, now or when it is called next.
     pub fn alarm(&self) {
         self.words[ALARM].store(1, Ordering::Release);
-        ring(&self.words[0]);
+        ring(self.runner());
     }
 
     /// A worker waits for one of its groups; gives the one that was sent first and its command.
     pub fn next(&self, worker: usize, groups: &[usize], time: Duration) -> Option<(usize, u32)> {
         let start = Instant::now();
-        let bell = self.bell(worker);
+        let own = self.worker(worker);
         loop {
-            let seen = bell.load(Ordering::Acquire);
+            let seen = own[BELL].load(Ordering::SeqCst);
             let newest = self.words[TICKETS].load(Ordering::Relaxed);
             let waiting = groups.iter().copied().filter(|group| {
                 let words = self.group(*group);
@@ -115,7 +132,7 @@ impl<'a> Signals<'a> {
             if left.is_zero() {
                 return None;
             }
-            wait(bell, seen, left);
+            wait(own, seen, left);
         }
     }
 
@@ -123,24 +140,39 @@ impl<'a> Signals<'a> {
     pub fn done(&self, group: usize) {
         let words = self.group(group);
         words[TICKET].store(self.ticket(), Ordering::Relaxed);
-        words[DONE].store(words[REQUEST].load(Ordering::Relaxed), Ordering::Release);
-        ring(&self.words[0]);
+        words[DONE].store(words[REQUEST].load(Ordering::Relaxed), Ordering::SeqCst);
+        if self.words[MISSING].fetch_sub(1, Ordering::SeqCst) == 1 {
+            ring(self.runner());
+        }
     }
 }
 
-fn ring(bell: &AtomicU32) {
-    bell.fetch_add(1, Ordering::AcqRel);
-    #[cfg(target_os = "linux")]
+/// Rings a waiter's bell, and wakes it if it sleeps.
+fn ring(waiter: &[AtomicU32]) {
+    waiter[BELL].fetch_add(1, Ordering::SeqCst);
+    // Who goes to sleep after this was read finds the bell rung.
+    if waiter[ASLEEP].load(Ordering::SeqCst) != 0 {
+        wake(&waiter[BELL]);
+    }
+}
+
+/// Sleeps until the bell is rung; may return early.
+fn wait(waiter: &[AtomicU32], seen: u32, time: Duration) {
+    waiter[ASLEEP].store(1, Ordering::SeqCst);
+    sleep(&waiter[BELL], seen, time.min(Duration::from_secs(3600)));
+    waiter[ASLEEP].store(0, Ordering::Relaxed);
+}
+
+#[cfg(target_os = "linux")]
+fn wake(bell: &AtomicU32) {
     // SAFETY: the word lives as long as the borrow.
     unsafe {
         libc::syscall(libc::SYS_futex, bell.as_ptr(), libc::FUTEX_WAKE, i32::MAX);
     }
 }
 
-/// Sleeps until the bell is rung; may return early.
 #[cfg(target_os = "linux")]
-fn wait(bell: &AtomicU32, seen: u32, time: Duration) {
-    let time = time.min(Duration::from_secs(3600));
+fn sleep(bell: &AtomicU32, seen: u32, time: Duration) {
     let limit = libc::timespec { tv_sec: time.as_secs() as _, tv_nsec: time.subsec_nanos().into() };
     // SAFETY: the word and the limit live as long as the call; shared between processes, so not a private futex.
     unsafe {
@@ -149,7 +181,10 @@ fn wait(bell: &AtomicU32, seen: u32, time: Duration) {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn wait(bell: &AtomicU32, seen: u32, time: Duration) {
+fn wake(_bell: &AtomicU32) {}
+
+#[cfg(not(target_os = "linux"))]
+fn sleep(bell: &AtomicU32, seen: u32, time: Duration) {
     let start = Instant::now();
     while bell.load(Ordering::Acquire) == seen && start.elapsed() < time {
         std::thread::sleep(Duration::from_micros(50));

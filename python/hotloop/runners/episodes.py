@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from hotloop import _core
 
 _RECENT = 4096
+_NOTED = 1024
 
 
 class EpisodeBook:
@@ -30,12 +31,29 @@ class EpisodeBook:
         self._min = np.inf
         self._max = -np.inf
         self._recent: list[tuple[int, int, int, int, float]] = []
+        self._noted: list[tuple[int, NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]] = []
 
     def log(
         self, tick: int, rows: NDArray[Any], numbers: NDArray[Any], lengths: NDArray[Any], returns: NDArray[Any]
     ) -> None:
-        """Counts episodes of different rows that ended in a group's step number `tick`."""
-        exact = returns.astype(np.float64)
+        """Counts episodes of different rows that ended in a group's step number `tick`; the arrays become the book's."""
+        # Steps wait for this, so the sums are made of many at a time.
+        self._noted.append((tick, rows, numbers, lengths, returns))
+        if len(self._noted) >= _NOTED:
+            self._add_up()
+
+    def _add_up(self) -> None:
+        for tick, rows, numbers, lengths, returns in self._noted:
+            played = lengths > 0
+            if not played.all():
+                rows, numbers, lengths, returns = (array[played] for array in (rows, numbers, lengths, returns))
+            if rows.size:
+                self._add(tick, rows, numbers, lengths, returns.astype(np.float64))
+        self._noted.clear()
+
+    def _add(
+        self, tick: int, rows: NDArray[Any], numbers: NDArray[Any], lengths: NDArray[Any], exact: NDArray[np.float64]
+    ) -> None:
         self._count[rows] += 1
         self._length[rows] += lengths
         self._total[rows] += exact
@@ -50,6 +68,7 @@ class EpisodeBook:
 
     def take(self) -> _core._Episodes:
         """What the core's pool would tell; then counting starts anew."""
+        self._add_up()
         recent = sorted(self._recent)[-max(_RECENT, self._rows) :]
         _, rows, numbers, lengths, returns = zip(*recent, strict=True) if recent else ((),) * 5
         total = float(sum(self._total.tolist()))

@@ -187,22 +187,20 @@ class ProcessRunner(VectorEnv[Any, Any, Any]):
         return obs, reward, terminated, truncated, self._info(range(self.num_groups), slice(None), copy=True)
 
     def _collect_all(self) -> None:
-        for group in self._herd.receive(self.num_groups):
-            self._count(group)
+        self._count(self._herd.receive(self.num_groups))
 
-    def _count(self, group: int) -> None:
-        """Counts the episodes that ended in a group's step."""
+    def _count(self, groups: Sequence[int]) -> None:
+        """Counts the episodes that ended in these groups' steps."""
         views = self._views
-        if views["brought"][group] & ENDED:
-            rows = self._rows[group]
-            ended = np.flatnonzero(views["finished"][rows]) + rows.start
-            ended = ended[views["length"][ended] > 0]
-            if ended.size:
-                # Under same_step the next episode has begun already.
-                numbers = views["number"][ended // self.seats] - self._same_step
-                self._book.log(
-                    int(views["turn"][group]), ended, numbers, views["length"][ended], views["return"][ended]
-                )
+        brought, turns = views["brought"], views["turn"]
+        for group in groups:
+            if brought.item(group) & ENDED:
+                rows = self._rows[group]
+                ended = views["finished"][rows].nonzero()[0] + rows.start
+                if ended.size:
+                    # Under same_step the next episode has begun already.
+                    numbers = views["number"][ended // self.seats] - self._same_step
+                    self._book.log(turns.item(group), ended, numbers, views["length"][ended], views["return"][ended])
 
     def _see(self) -> Seen:
         return self._views["obs"].copy(), self._info((), slice(None), copy=True)
@@ -212,7 +210,7 @@ class ProcessRunner(VectorEnv[Any, Any, Any]):
         info = {{"mask": "action_mask"}.get(name, name): views[name][rows] for name in self._told}
         brought = 0
         for group in groups:
-            brought |= int(views["brought"][group])
+            brought |= views["brought"].item(group)
         if brought & FAULTED:
             info["cut"] = views["cut"][rows]
         if copy:
@@ -253,8 +251,8 @@ class ProcessRunner(VectorEnv[Any, Any, Any]):
         if not self._herd.flying:
             raise RuntimeError("no group is in flight: send one first")
         groups = self._herd.receive(self.groups_per_batch)
+        self._count(groups)
         for group in groups:
-            self._count(group)
             if group in self._targets:
                 rollout, slot = self._targets.pop(group)
                 rollout.keep(group, slot)

@@ -19,6 +19,8 @@ from hotloop.envs.adapters.rows import EnvOutputError, Rows
 from hotloop.runners.layout import HISTORY
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from hotloop.envs.adapters.rows import Adapted
     from hotloop.runners.layout import Layout
 
@@ -54,8 +56,28 @@ class Place:
     rows: Rows
     part: slice
     """Its rows among all."""
-    total: Any = 0.0
-    length: Any = 0
+    group: int
+    total: NDArray[np.float64]
+    """What each seat has earned in the episode; part of its group's array, as is the next."""
+    length: NDArray[np.int64]
+
+
+@dataclass
+class Flock:
+    """The envs of one group, and its parts of the shared arrays."""
+
+    places: list[Place]
+    obs: NDArray[Any]
+    reward: NDArray[np.float32]
+    valid: NDArray[np.bool_]
+    action: NDArray[Any]
+    flags: list[NDArray[np.bool_]]
+    """What is false unless something ends."""
+    over: NDArray[np.bool_]
+    total: NDArray[np.float64]
+    length: NDArray[np.int64]
+    flagged: bool = True
+    """Whether a flag may be set from before."""
 
 
 class Worker:
@@ -90,21 +112,40 @@ class Worker:
         self._views = layout.views(memory)
         self._alone = plan.seats == 1
         self.groups = list(range(*plan.workers[index]))
+        self._groups = {group: self._flock(group) for group in self.groups}
         self._places: dict[int, Place] = {}
-        for env, at in zip(envs, plan.envs_of(index), strict=True):
-            self._places[at] = Place(at, env, self._rows(at), slice(at * plan.seats, (at + 1) * plan.seats))
-            env.bind(self._places[at].rows, layout.infos)
-        self._groups = {group: [self._places[env] for env in range(*plan.groups[group])] for group in self.groups}
-        self._parts = {group: self._part(group) for group in self.groups}
+        for group, flock in self._groups.items():
+            first, last = plan.groups[group]
+            for at in range(first, last):
+                env = envs[at - plan.envs_of(index).start]
+                own = slice((at - first) * plan.seats, (at + 1 - first) * plan.seats)
+                part = slice(at * plan.seats, (at + 1) * plan.seats)
+                place = Place(at, env, self._rows(part), part, group, flock.total[own], flock.length[own])
+                env.bind(place.rows, layout.infos)
+                flock.places.append(place)
+                self._places[at] = place
         self._options: dict[int, dict[str, Any]] = {}
         # Writing to these takes half the time that writing to an array does.
         self._pulse: Any = memoryview(self._views["pulse"][index])
         self._cursor: Any = memoryview(self._views["cursor"][index : index + 1])  # type: ignore[arg-type]
         self._pulse[0] = self._pulse[1] = _IDLE
 
-    def _rows(self, env: int) -> Rows:
-        seats, views = self._layout.plan.seats, self._views
-        part = slice(env * seats, (env + 1) * seats)
+    def _flock(self, group: int) -> Flock:
+        views, rows = self._views, self._layout.plan.rows_of(group)
+        return Flock(
+            places=[],
+            obs=views["obs"][rows],
+            reward=views["reward"][rows],
+            valid=views["valid"][rows],
+            action=views["action"][:, rows],
+            flags=[views[name][rows] for name in ("terminated", "truncated", "cut", "finished")],
+            over=views["over"][slice(*self._layout.plan.groups[group])],
+            total=np.zeros(rows.stop - rows.start),
+            length=np.zeros(rows.stop - rows.start, np.int64),
+        )
+
+    def _rows(self, part: slice) -> Rows:
+        views = self._views
         return Rows(
             obs=views["obs"][part],
             reward=views["reward"][part],
@@ -116,69 +157,72 @@ class Worker:
             told=views["told"][part],
         )
 
-    def _part(self, group: int) -> dict[str, Any]:
-        rows = self._layout.plan.rows_of(group)
-        names = ("obs", "reward", "terminated", "truncated", "cut", "finished")
-        return {**{name: self._views[name][rows] for name in names}, "action": self._views["action"][:, rows]}
-
     def serve(self, group: int, command: int) -> None:
         """Steps or resets a group."""
-        part = self._parts[group]
-        for name in ("terminated", "truncated", "cut", "finished"):
-            part[name].fill(False)
-        self._views["brought"][group] = 0
+        flock = self._groups[group]
+        if flock.flagged:
+            for flags in flock.flags:
+                flags.fill(False)
+            # After a reset the runner may set some of its own, and a seat can be over before its env is.
+            flock.flagged = command != STEP or not self._alone
+            self._views["brought"][group] = 0
         if command == STEP:
-            self._step(group, part)
+            self._step(group, flock)
         else:
-            for place in self._groups[group]:
+            for place in flock.places:
                 if self._views["which"][place.index]:
                     self._begin(place)
         self._pulse[0] = _IDLE
 
-    def _step(self, group: int, part: dict[str, Any]) -> None:
-        actions = part["action"][self._views["turn"][group] % HISTORY]
+    def _step(self, group: int, flock: Flock) -> None:
+        actions = flock.action[self._views["turn"].item(group) % HISTORY]
         # Plain numbers are what most envs are fastest with.
         listed = actions.tolist() if actions.ndim == 1 else list(actions)
-        over, seats, alone = self._views["over"], self._layout.plan.seats, self._alone
+        if not self._alone:
+            seats = self._layout.plan.seats
+            listed = [listed[first : first + seats] for first in range(0, len(listed), seats)]
         cursor, pulse, clock = self._cursor, self._pulse, time.monotonic
-        reward = part["reward"]
-        reward.fill(0.0)
-        ended = False
-        for i, place in enumerate(self._groups[group]):
+        flock.length += flock.valid
+        flock.reward.fill(0.0)
+        ended, faulted = [], False
+        for place, action, over in zip(flock.places, listed, flock.over.tolist(), strict=True):
             cursor[0] = place.index
-            if over[place.index]:
+            if over:
                 self._begin(place)
                 continue
             pulse[0] = clock()
             try:
-                if alone:
-                    finished = place.env.step(listed[i])
-                else:
-                    place.length = place.length + place.rows.valid
-                    finished = place.env.step(listed[i * seats : (i + 1) * seats])
-                    place.total = place.total + place.rows.reward
-                if finished:
-                    self._check_finite(place)
+                if place.env.step(action):
+                    ended.append(place)
             except Exception as error:
+                faulted = True
                 self._fault(place, error)
-                continue
-            if alone:
-                place.length += 1
-                place.total += reward.item(i)
-            if finished:
-                ended = True
-                self._finish(place)
-        if part["obs"].dtype.kind == "f" and not np.isfinite(part["obs"]).all():
-            for place in self._groups[group]:
+        flock.total += flock.reward
+        if not self._all_finite(flock):
+            for place in flock.places:
                 try:
                     self._check_finite(place)
                 except EnvOutputError as error:
+                    faulted = True
                     self._fault(place, error)
+        for place in ended:
+            if not (faulted and self._views["cut"][place.part].all()):
+                self._finish(place)
         if ended:
+            flock.flagged = True
             self._views["brought"][group] |= ENDED
 
+    @staticmethod
+    def _all_finite(flock: Flock) -> bool:
+        obs = flock.obs
+        return bool(np.isfinite(flock.reward).all() and (obs.dtype.kind != "f" or np.isfinite(obs).all()))
+
     def _check_finite(self, place: Place) -> None:
-        if place.rows.obs.dtype.kind == "f" and not np.isfinite(place.rows.obs).all():
+        rows = place.rows
+        if not np.isfinite(rows.reward).all():
+            bad = rows.reward[~np.isfinite(rows.reward)][0]
+            raise EnvOutputError(f"the env's reward is {bad}: expected a finite number")
+        if rows.obs.dtype.kind == "f" and not np.isfinite(rows.obs).all():
             raise EnvOutputError("the env's observation has a number that is not finite")
 
     def _begin(self, place: Place) -> None:
@@ -205,7 +249,8 @@ class Worker:
         views["over"][place.index] = False
         views["number"][place.index] += 1
         views["policy"][place.part] = views["next_policy"][place.part]
-        place.total, place.length = (0.0, 0) if self._alone else (np.zeros(len(place.rows.reward)), 0)
+        place.total.fill(0.0)
+        place.length.fill(0)
         if self._alone:
             place.rows.valid[0] = True
 
@@ -230,9 +275,10 @@ class Worker:
         if self._tell is None:
             raise error
         views, part = self._views, place.part
-        group = next(group for group, places in self._groups.items() if place in places)
         self._tell(Trouble(place.index, f"{type(error).__name__}: {error}", traceback.format_exc()))
-        views["brought"][group] |= ENDED | FAULTED
+        place.rows.reward.fill(0.0)
+        views["brought"][place.group] |= ENDED | FAULTED
+        self._groups[place.group].flagged = True
         self._pulse[1] = time.monotonic()
         with contextlib.suppress(Exception):
             place.env.close()
@@ -244,7 +290,6 @@ class Worker:
         self._pulse[1] = _IDLE
         for name in ("terminated", "finished"):
             views[name][part] = False
-        views["reward"][part] = 0.0
         views["final_obs"][part] = 0
         views["truncated"][part] = views["cut"][part] = True
         self._began(place)
@@ -257,7 +302,9 @@ class Worker:
 
     def get_state(self) -> dict[int, tuple[dict[str, Any] | None, Any, Any]]:
         """By env: its state as arrays if it offers it, and the running episode's return and length."""
-        return {at: (place.env.get_state(), place.total, place.length) for at, place in self._places.items()}
+        return {
+            at: (place.env.get_state(), place.total.copy(), place.length.copy()) for at, place in self._places.items()
+        }
 
     def set_state(self, states: dict[int, tuple[dict[str, Any], Any, Any]]) -> None:
         """Puts these envs into such states; what their rows see is the runner's to restore."""
@@ -268,7 +315,7 @@ class Worker:
             place.env.set_state(state)
             for array, before in zip([array for array in place.rows if array is not None], kept, strict=True):
                 array[...] = before
-            place.total, place.length = total, length
+            place.total[:], place.length[:] = total, length
 
     def close(self) -> None:
         """Closes every env."""
