@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from hotloop.bench.envs import IN_PYTHON
 from hotloop.bench.peers import every_peer
 from hotloop.cli import benching
 from tests.cli.command import complaint, hotloop, hotloop_json
@@ -44,7 +45,8 @@ def test_lists_of_numbers_are_combined() -> None:
 def test_all_envs_are_measured_if_none_is_named() -> None:
     *_, end = hotloop_json("bench", "envs", "--quick", "--no-peers", *BRIEFLY)
     *envs, _ = hotloop_json("envs")
-    assert [row["env"] for row in end["rows"]] == [env["name"] for env in envs if env["event"] == "env"]
+    native = [env["name"] for env in envs if env["event"] == "env"]
+    assert [row["env"] for row in end["rows"]] == [*native, *IN_PYTHON]
 
 
 def test_people_get_a_table_and_the_facts_under_it() -> None:

@@ -1,4 +1,7 @@
-"""The suite `envs`: steps per second of native envs through `envs.step`, beside every peer that has the same env."""
+"""The suite `envs`: steps per second through `envs.step`, beside every peer that has the same env.
+
+Native envs are stepped by threads, Python envs by worker processes, which then count as threads.
+"""
 
 import itertools
 from collections.abc import Callable, Sequence
@@ -9,10 +12,13 @@ from typing import Any
 import numpy as np
 
 import hotloop
+from hotloop.bench import straggling
 from hotloop.bench.actions import batches_for, legal_actions, random_actions
 from hotloop.bench.contest import PeerResult, contest, in_json
 from hotloop.bench.measure import Contender, Rate
 from hotloop.bench.peers import Case, Peer
+from hotloop.envs.registry import is_native
+from hotloop.runners.health import EnvError
 
 UNIT = "steps/s"
 ALL = 0
@@ -22,8 +28,14 @@ USUAL = {
     "mountain-car": ((4096, ALL),),
     "acrobot": ((4096, ALL),),
     "pendulum": ((4096, ALL),),
+    "gymnasium:CartPole-v1": ((32, ALL),),
+    # Each env has a worker of its own there.
+    **dict.fromkeys(straggling.NAMES, ((32, 32),)),
 }
 USUAL_ELSEWHERE = ((1024, ALL),)
+USUAL_IN_PYTHON = ((32, ALL),)
+# What is measured besides native envs when nothing is named.
+IN_PYTHON = ("gymnasium:CartPole-v1", *straggling.NAMES)
 # How long a game with masks is played before it starts again from its first step.
 GAME_STEPS = 128
 
@@ -67,11 +79,14 @@ def plan(
     """The cases to measure: the usual ones of each env, or all combinations of the numbers that are given."""
     cases = []
     for env in envs:
-        pairs = [(count, number or all_threads) for count, number in USUAL.get(env, USUAL_ELSEWHERE)]
+        usual = USUAL.get(env, USUAL_ELSEWHERE if is_native(env) else USUAL_IN_PYTHON)
+        pairs = [(count, number or all_threads) for count, number in usual]
         pairs = pairs[:1] if quick else sorted(set(pairs))
         if num_envs or threads:
             counts, numbers = (dict.fromkeys(each) for each in zip(*pairs, strict=True))
             pairs = list(itertools.product(num_envs or counts, threads or numbers))
+        if env in straggling.NAMES:
+            pairs = list(dict.fromkeys((count, count) for count, _ in pairs))
         cases += [Case(env, *pair) for pair in pairs]
     return cases
 
@@ -89,7 +104,19 @@ def run(
     `progress` hears of every single measurement: who is measured, and how much of the case is done. A case with
     impossible numbers raises `CaseError`.
     """
-    return Row(case, *contest(case, _native, peers, seconds=seconds, rounds=rounds, progress=progress))
+    if case.env in straggling.NAMES:
+        return Row(case, *straggling.contest(case, seconds=seconds, rounds=rounds, progress=progress))
+    ours = _native if is_native(case.env) else _processes
+    return Row(case, *contest(case, ours, peers, seconds=seconds, rounds=rounds, progress=progress))
+
+
+def _processes(case: Case, stack: ExitStack) -> Contender:
+    # `step` waits for all: a second group per worker would only be a second time to wake it.
+    try:
+        envs = hotloop.make_vec(case.env, num_envs=case.num_envs, num_workers=case.threads, groups_per_worker=1)
+    except (ValueError, EnvError) as error:
+        raise CaseError(f"{case.env}: {error}") from error
+    return _entered(envs, stack)
 
 
 def _native(case: Case, stack: ExitStack) -> Contender:
@@ -97,6 +124,10 @@ def _native(case: Case, stack: ExitStack) -> Contender:
         envs = hotloop.make_vec(case.env, num_envs=case.num_envs, num_threads=case.threads)
     except ValueError as error:
         raise CaseError(f"{case.env}: {error}") from error
+    return _entered(envs, stack)
+
+
+def _entered(envs: Any, stack: ExitStack) -> Contender:
     stack.callback(envs.close)
     _, info = envs.reset(seed=0)
     if "action_mask" in info:

@@ -11,8 +11,10 @@ import typer
 from hotloop import __version__
 from hotloop.cli import (
     bench,
+    bench_faults,
     bench_tabular,
     bench_train,
+    bench_tune,
     envs,
     eval,
     export,
@@ -40,6 +42,8 @@ runs.app.command("compare")(runs_compare.compare)
 runs.app.command("plot")(runs_plot.plot)
 runs.app.command("export")(runs_export.export)
 bench.app.command("tabular")(bench_tabular.tabular)
+bench.app.command("faults")(bench_faults.faults)
+bench.app.command("tune")(bench_tune.tune)
 app.add_typer(runs.app, name="runs")
 app.add_typer(bench.app, name="bench")
 

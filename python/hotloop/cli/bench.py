@@ -9,6 +9,7 @@ import typer
 
 from hotloop.cli.benching import look_at_machine, measuring, usable
 from hotloop.cli.output import UserError, emit, known_env, whole_numbers
+from hotloop.envs.registry import is_native
 
 if TYPE_CHECKING:
     from hotloop.bench.envs import Row
@@ -33,34 +34,37 @@ def envs(
     peers: Annotated[bool, typer.Option(help="Measure EnvPool and Gymnasium too.")] = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
 ) -> None:
-    """Measure steps per second of native envs, beside every installed peer.
+    """Measure steps per second of envs, beside every installed peer.
 
     \b
       hotloop bench envs                      all of them, in minutes
       hotloop bench envs cartpole --quick     one of them, in seconds
+      hotloop bench envs gymnasium:CartPole-v1     any Python env, in processes
+      hotloop bench envs stragglers stragglers-training     ready first or not
       hotloop bench envs taxi tag --num-envs 64,4096 --threads 1,2
       hotloop bench envs cartpole --json | tail -1 | jq .rows
 
     Ours go through envs.step. They and the peers take turns, round after
     round; shown is the median of the rounds. The spread is the middle half
     of them as a part of the median. A peer's column tells how many times
-    its speed ours is.
+    its speed ours is. Threads of Python envs are worker processes.
     """
     seconds, repeats = measuring(seconds, repeats, (0.5, 7), (0.1, 3), quick)
     counts, numbers = whole_numbers(num_envs, "--num-envs"), whole_numbers(threads, "--threads")
 
     import hotloop
+    from hotloop.bench.envs import IN_PYTHON, plan
 
-    known = [env.name for env in hotloop.list_envs()]
-    names = [known_env(name, known) for name in names or []]
+    known = [*(env.name for env in hotloop.list_envs()), *IN_PYTHON]
+    names = [known_env(name, known) if is_native(name) else name for name in names or []]
 
     from rich.console import Console
 
     from hotloop.bench import report
-    from hotloop.bench.envs import plan
     from hotloop.bench.peers import every_peer
+    from hotloop.bench.straggling import LOCK_STEP
 
-    present = usable(every_peer()) if peers else []
+    present = [*(usable(every_peer()) if peers else []), LOCK_STEP]
     machine = look_at_machine(present, as_json)
     cases = plan(names or known, num_envs=counts, threads=numbers, all_threads=machine.usable_cores, quick=quick)
     rows = _measure(cases, present, seconds, repeats, as_json)

@@ -36,33 +36,31 @@ class EpisodeBook:
     def log(
         self, tick: int, rows: NDArray[Any], numbers: NDArray[Any], lengths: NDArray[Any], returns: NDArray[Any]
     ) -> None:
-        """Counts episodes of different rows that ended in a group's step number `tick`; the arrays become the book's."""
+        """Counts episodes of different rows of a group's step number `tick`; the arrays become the book's."""
         # Steps wait for this, so the sums are made of many at a time.
         self._noted.append((tick, rows, numbers, lengths, returns))
         if len(self._noted) >= _NOTED:
             self._add_up()
 
     def _add_up(self) -> None:
-        for tick, rows, numbers, lengths, returns in self._noted:
-            played = lengths > 0
-            if not played.all():
-                rows, numbers, lengths, returns = (array[played] for array in (rows, numbers, lengths, returns))
-            if rows.size:
-                self._add(tick, rows, numbers, lengths, returns.astype(np.float64))
+        if not self._noted:
+            return
+        ticks, *columns = zip(*self._noted, strict=True)
+        rows, numbers, lengths, returns = map(np.concatenate, columns)
+        when = np.repeat(ticks, [len(noted[1]) for noted in self._noted])
         self._noted.clear()
-
-    def _add(
-        self, tick: int, rows: NDArray[Any], numbers: NDArray[Any], lengths: NDArray[Any], exact: NDArray[np.float64]
-    ) -> None:
-        self._count[rows] += 1
-        self._length[rows] += lengths
-        self._total[rows] += exact
-        self._square[rows] += exact * exact
+        played = lengths > 0
+        if not played.all():
+            when, rows, numbers, lengths, returns = (a[played] for a in (when, rows, numbers, lengths, returns))
+        if not rows.size:
+            return
+        exact = returns.astype(np.float64)
+        # Adds in the order of the arrays, which for a row is that of its episodes.
+        for total, added in ((self._count, 1), (self._length, lengths), (self._total, exact), (self._square, exact**2)):
+            np.add.at(total, rows, added)
         self._min = min(self._min, exact.min())
         self._max = max(self._max, exact.max())
-        ticks = [tick] * len(rows)
-        listed = (array.tolist() for array in (rows, numbers, lengths, exact))
-        self._recent += zip(ticks, *listed, strict=True)
+        self._recent += zip(*(column.tolist() for column in (when, rows, numbers, lengths, exact)), strict=True)
         if len(self._recent) > 4 * _RECENT:
             del self._recent[: -2 * _RECENT]
 

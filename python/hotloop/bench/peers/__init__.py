@@ -63,9 +63,9 @@ class Peer(Generic[C]):
 
 def every_peer() -> list[Peer[Case]]:
     """All runners that we know how to measure, installed or not."""
-    from hotloop.bench.peers import envpool, gymnasium
+    from hotloop.bench.peers import envpool, gymnasium, sb3_subproc
 
-    return [envpool.PEER, gymnasium.VECTOR, gymnasium.SYNC, gymnasium.ASYNC]
+    return [envpool.PEER, gymnasium.VECTOR, gymnasium.SYNC, gymnasium.ASYNC, sb3_subproc.PEER]
 
 
 def every_trainer() -> list[Peer[PpoCase]]:

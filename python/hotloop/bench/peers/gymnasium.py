@@ -21,6 +21,8 @@ IDS = {
     "cliff-walking": "CliffWalking-v1",
     "taxi": "Taxi-v4",
 }
+# Names of Gymnasium's Python envs, stepped by our worker processes.
+PREFIX = "gymnasium:"
 # Python envs gain nothing from being many, and each asynchronous one is a process.
 MOST_PYTHON_ENVS = 32
 
@@ -48,11 +50,10 @@ def _async(case: Case, stack: ExitStack) -> list[Entry]:
 
 def _makers(case: Case) -> list[Callable[[], gymnasium.Env[Any, Any]]]:
     """The checker is left out: it would slow every step."""
-    if IDS.get(case.env) not in gymnasium.registry:
+    id = case.env.removeprefix(PREFIX) if case.env.startswith(PREFIX) else IDS.get(case.env)
+    if id is None or id not in gymnasium.registry:
         return []
-    return [functools.partial(gymnasium.make, IDS[case.env], disable_env_checker=True)] * min(
-        case.num_envs, MOST_PYTHON_ENVS
-    )
+    return [functools.partial(gymnasium.make, id, disable_env_checker=True)] * min(case.num_envs, MOST_PYTHON_ENVS)
 
 
 def _entry(name: str, envs: gymnasium.vector.VectorEnv[Any, Any, Any], stack: ExitStack) -> Entry:
