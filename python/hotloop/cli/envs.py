@@ -93,7 +93,7 @@ def _adapters() -> Table:
     table = _plain_table("other envs", "installed", "what follows", wide="what follows")
     for entry, installed in _installed():
         how = "yes" if installed else f"no: pip install {entry.install}"
-        table.add_row(escape(entry.prefix or "MODULE:FACTORY"), how, escape(entry.what))
+        table.add_row(escape(entry.prefix or "MODULE:FACTORY"), escape(how), escape(entry.what))
     return table
 
 

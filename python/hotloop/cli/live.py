@@ -106,6 +106,7 @@ class LiveView(View):
             self._columns(finished),
             Text(),
             Text(f"return  {self._curve.drawn()}", style="green", no_wrap=True),
+            *self._workers(),
             *(Text(event, style="dim") for event in self._events),
         ]
         return Panel(
@@ -140,6 +141,17 @@ class LiveView(View):
             grid.add_column(ratio=1)
         grid.add_row(self._speed(finished), self._learning(), self._split(finished))
         return grid
+
+    def _workers(self) -> list[Text]:
+        """How the processes of Python envs are."""
+        workers = self._now.workers if self._now is not None else ()
+        if not workers:
+            return []
+        from hotloop.runners.health import in_words
+
+        well = all(worker.state == "alive" for worker in workers)
+        style = "cyan" if well else "yellow"
+        return [Text(f"workers {in_words(workers)}", style=style, no_wrap=True, overflow="ellipsis")]
 
     def _speed(self, finished: Run | None) -> Table:
         record, now = self._record, finished or self._now

@@ -95,7 +95,12 @@ class JsonLines(View):
 
     def progress(self, report: ProgressReport) -> None:
         """How far it is, with the last record."""
-        emit("progress", **plain({**vars(report), **self._record}))
+        told = {**vars(report), **self._record}
+        if told.pop("workers"):
+            from hotloop.runners.health import in_words
+
+            told["workers"] = in_words(report.workers)
+        emit("progress", **plain(told))
 
     def evaluation(self, report: EvaluationReport) -> None:
         """How well it does."""

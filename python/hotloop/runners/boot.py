@@ -59,7 +59,10 @@ def main() -> None:
     except EOFError:
         os._exit(0)
     except BaseException as error:
-        connection.send(("failed", f"{type(error).__name__}: {error}", traceback.format_exc()))
+        words = f"{type(error).__name__}: {error}"
+        if isinstance(error, ModuleNotFoundError) and error.name in ("numpy", "gymnasium"):
+            words = f"{sys.executable} has no {error.name}, which workers need: install it there"
+        connection.send(("failed", words, traceback.format_exc()))
         os._exit(1)
 
 

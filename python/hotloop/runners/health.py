@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -46,6 +47,20 @@ class WorkerHealth:
     memory: int
     """Bytes in memory."""
     last_fault: Fault | None
+
+
+def in_words(workers: Sequence[WorkerHealth]) -> str:
+    """How the workers of a runner are, in a line: how many in which state, and what happened last."""
+    states = Counter(worker.state for worker in workers)
+    said = ", ".join(f"{count} {state}" for state, count in states.items())
+    faults, restarts = (sum(getattr(worker, name) for worker in workers) for name in ("faults", "restarts"))
+    if not faults:
+        return said
+    # A worker knows its own last fault; of several, the one with the most is named.
+    worst = max((worker for worker in workers if worker.last_fault), key=lambda worker: worker.faults)
+    assert worst.last_fault is not None
+    why = f"{worst.last_fault.kind}: {worst.last_fault.what}"
+    return f"{said}; {faults} faults, {restarts} restarts; worker {worst.worker} {worst.faults}, last {why}"
 
 
 class EnvError(RuntimeError):

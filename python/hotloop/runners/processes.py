@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -65,6 +66,8 @@ class ProcessRunner(VectorEnv[Any, Any, Any]):
         arguments.within("groups_per_worker", groups_per_worker, 1, 2**20)
         self.name = env if isinstance(env, str) else getattr(env, "__qualname__", repr(env))
         python = None if worker_python is None else os.fspath(worker_python)
+        if python is not None and shutil.which(python) is None:
+            raise FileNotFoundError(f"worker_python is {python}: there is no such program")
         paths = [str(Path.cwd()), *(sys.path if python is None else [])]
         self._herd = Herd(
             _source(env, dict(options or {})),

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hotloop.config import Config
+    from hotloop.runners.health import WorkerHealth
     from hotloop.training.evaluation import Evaluation
     from hotloop.training.runs import Run
 
@@ -62,6 +63,8 @@ class ProgressReport:
     """Since the last such report."""
     fraction: float
     """How much of the nearest limit is used up; 0 when none is known."""
+    workers: tuple[WorkerHealth, ...] = ()
+    """How the worker processes of Python envs are."""
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from hotloop.training.callbacks import Callback
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from hotloop.runners.health import WorkerHealth
     from hotloop.tracking.places import Place
     from hotloop.training.callbacks import (
         CheckpointReport,
@@ -47,6 +48,7 @@ class Recorder(Callback):
         self._journal: Journal | None = None
         self._feeder: Feeder | None = None
         self._steps = 0
+        self._workers: tuple[WorkerHealth, ...] = ()
 
     def start(self, report: StartReport) -> None:
         """Opens the journal, and begins to feed from it."""
@@ -64,7 +66,8 @@ class Recorder(Callback):
         self._note("start", lambda: _start_facts(report, run, self._store))
 
     def progress(self, report: ProgressReport) -> None:
-        """Only a sign of life."""
+        """A sign of life, and how the workers are."""
+        self._workers = report.workers
         if self._feeder is not None:
             self._feeder.beat()
 
@@ -122,7 +125,28 @@ class Recorder(Callback):
             self._journal.append(lambda: {"event": event, **make()})
 
     def _note_resources(self, sample: dict[str, Any]) -> None:
-        self._note("resources", lambda: {"steps": self._steps, "of": sample})
+        of = _with_health(sample, self._workers)
+        self._note("resources", lambda: {"steps": self._steps, "of": of})
+
+
+def _with_health(sample: dict[str, Any], workers: Sequence[WorkerHealth]) -> dict[str, Any]:
+    """A sample of resources in which workers of Python envs have their own numbers, and tell how they are."""
+    if not workers:
+        return sample
+    taken = {facts.get("process"): facts for who, facts in sample.items() if who.startswith("worker ")}
+    told = {who: facts for who, facts in sample.items() if not who.startswith("worker ")}
+    for worker in workers:
+        told[f"worker {worker.worker}"] = {
+            "cpu": None,
+            "memory": worker.memory,
+            "process": worker.pid,
+            **taken.get(worker.pid, {}),
+            "state": worker.state,
+            "restarts": worker.restarts,
+            "faults": worker.faults,
+            "why": None if worker.last_fault is None else f"{worker.last_fault.kind}: {worker.last_fault.what}",
+        }
+    return told
 
 
 class Unrecorded(Recorder):

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hotloop.config import Config, PolicyConfig
+    from hotloop.runners.health import WorkerHealth
     from hotloop.runners.reports import Fault
     from hotloop.training.callbacks import IterationReport
     from hotloop.training.checkpoint import Arrays, Checkpoint
@@ -88,6 +89,10 @@ class Session:
             num_threads=self.learner.num_threads,
             notes=(*notes, *self._notes, *getattr(self.source, "notes", ())),
         )
+
+    def workers(self) -> tuple[WorkerHealth, ...]:
+        """How the worker processes are, if there are any."""
+        return tuple(getattr(self.source, "health", tuple)())
 
     def take_troubles(self) -> list[Fault]:
         """What went wrong in Python envs since the last call."""

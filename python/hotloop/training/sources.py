@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from hotloop.config import Config
     from hotloop.config.models import RunnerConfig
     from hotloop.ppo.learners import Learner
+    from hotloop.runners.health import WorkerHealth
     from hotloop.runners.processes import ProcessRunner
     from hotloop.runners.reports import Fault
     from hotloop.runners.threads import ThreadRunner
@@ -178,6 +179,10 @@ class PythonSource(ServedSource):
         except BaseException:
             runner.close()
             raise
+
+    def health(self) -> list[WorkerHealth]:
+        """How every worker is."""
+        return self._runner.health()
 
     def restore(self, state: bytes) -> None:
         """Goes back to a snapshot; says so if envs start anew."""

@@ -472,6 +472,7 @@ class Trainer:
             seconds=counters.seconds,
             steps_per_second=max(0.0, rate),
             fraction=self._plan.fraction(counters),
+            workers=getattr(self._session, "workers", tuple)(),
         )
         self._tell("progress", report)
         for notice in self._recorder.notices():

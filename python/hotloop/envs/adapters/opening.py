@@ -26,8 +26,10 @@ class AdapterEntry:
 
 ADAPTERS: Final = (
     AdapterEntry("gymnasium:", "ID of an env registered with Gymnasium", "gymnasium", "gymnasium"),
-    AdapterEntry("pettingzoo:", "MODULE such as classic.tictactoe_v3; parallel or AEC", "pettingzoo", "pettingzoo"),
-    AdapterEntry("rlgym:", "MODULE:FACTORY that gives an RLGym 2 env", "rlgym", "rlgym"),
+    AdapterEntry(
+        "pettingzoo:", "MODULE such as classic.tictactoe_v3; parallel or AEC", "pettingzoo", "hotloop[pettingzoo]"
+    ),
+    AdapterEntry("rlgym:", "MODULE:FACTORY that gives an RLGym 2 env", "rlgym", "hotloop[rlgym]"),
     AdapterEntry("mettagrid:", "MODULE:FACTORY that gives a MettaGrid env", "mettagrid", "mettagrid"),
     AdapterEntry("pufferlib:", "MODULE:FACTORY that gives a PufferLib-style vector env", None, ""),
     AdapterEntry("native:", "PATH of a shared library with an env (hotloop.h); stepped by native threads", None, ""),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +18,10 @@ if TYPE_CHECKING:
 def make(module: str, options: Mapping[str, Any]) -> Any:
     """`classic.tictactoe_v3` and the like; the parallel form where there is one."""
     name = module if module.startswith("pettingzoo.") else f"pettingzoo.{module}"
-    found = importlib.import_module(name)
+    with warnings.catch_warnings():
+        # PettingZoo would rather have its games made by a registry, which knows no envs of others.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        found = importlib.import_module(name)
     factory = getattr(found, "parallel_env", None) or getattr(found, "env", None)
     if factory is None:
         raise AttributeError(f"the module {name} has neither parallel_env nor env")

@@ -1,0 +1,100 @@
+"""Adapters against the real packages: PettingZoo's envs, RLGym 2's API, and workers in another interpreter."""
+
+import os
+import subprocess
+import sys
+import venv
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hotloop
+from hotloop.bench.actions import legal_actions
+from hotloop.runners.health import EnvError
+
+os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
+
+
+def play(runner: Any, steps: int) -> list[Any]:
+    """Random legal actions; gives what each step brought."""
+    rng = np.random.default_rng(0)
+    _, info = runner.reset(seed=0)
+    brought = []
+    for _ in range(steps):
+        mask = info.get("action_mask", np.ones((runner.num_envs, runner.single_action_space.n), np.int8))
+        *outcome, info = runner.step(legal_actions(runner.single_action_space, mask, rng))
+        brought.append((*outcome, info))
+    return brought
+
+
+def make(name: str, num_workers: int = 0, **keywords: Any) -> Any:
+    return hotloop.make_vec(name, 2, num_workers=num_workers, autoreset_mode="same_step", **keywords)
+
+
+@pytest.mark.parametrize("game", ["tictactoe_v3", "connect_four_v3"])
+def test_board_games_of_pettingzoo_are_played_in_turn_with_masks(game: str) -> None:
+    pytest.importorskip("pettingzoo")
+    with make(f"pettingzoo:classic.{game}", num_workers=1) as runner:
+        assert (runner.seats, runner.masked) == (2, True)
+        brought = play(runner, 60)
+        told = runner.episodes()
+        # One wins what the other loses, or nobody wins.
+        assert told.count >= 2
+        assert all(abs(step[1][:2].sum()) == 0 for step in brought)
+        assert all(step[4]["valid"][:2].sum() == 1 for step in brought)
+        assert any(step[2].any() for step in brought)
+        assert runner.faults().count == 0
+
+
+def test_parallel_envs_of_pettingzoo_move_at_once() -> None:
+    pytest.importorskip("pettingzoo")
+    with make("pettingzoo:classic.rps_v2", options={"max_cycles": 5}) as runner:
+        brought = play(runner, 10)
+        assert all(step[4]["valid"].all() for step in brought)
+        assert [bool(step[3].all()) for step in brought] == [False, False, False, False, True] * 2
+        assert runner.episodes().length_mean == 5
+
+
+def test_rlgym_envs_are_rows() -> None:
+    pytest.importorskip("rlgym")
+    with make("rlgym:tests.envs.rlgym_env:make") as runner:
+        assert runner.seats == 2
+        brought = play(runner, 12)
+        assert [bool(step[2].all()) for step in brought].count(True) == 3
+        assert runner.episodes().length_mean == 4
+        again = play(runner, 12)
+        for one, other in zip(brought, again, strict=True):
+            np.testing.assert_array_equal(one[0], other[0])
+
+
+@pytest.fixture(scope="module")
+def other_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An interpreter without this package; it has NumPy 1.26 of its own if the index can be reached."""
+    folder = tmp_path_factory.mktemp("interpreter")
+    venv.create(folder, with_pip=False, symlinks=True)
+    python = folder / "bin" / "python"
+    packages = folder / "lib" / f"python3.{sys.version_info.minor}" / "site-packages"
+    install = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(packages)]
+    asked = ["numpy==1.26.4", "gymnasium", "typing_extensions", "cloudpickle", "farama-notifications"]
+    done = subprocess.run([*install, "--retries", "0", "--timeout", "10", *asked], capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip(f"NumPy 1.26 cannot be had here: {done.stderr.strip().splitlines()[-1]}")
+    return python
+
+
+def test_workers_of_another_interpreter_have_a_numpy_of_their_own(other_python: Path) -> None:
+    with make("tests.envs.versions:Versions", num_workers=1, worker_python=other_python) as runner:
+        obs, _ = runner.reset(seed=0)
+        assert obs[0].tolist() == [1.0, 26.0]
+        runner.step([0, 1])
+        assert runner.faults().count == 0
+
+
+def test_an_interpreter_that_lacks_what_workers_need_is_told(tmp_path: Path) -> None:
+    venv.create(tmp_path, with_pip=False, symlinks=True)
+    with pytest.raises(EnvError, match=f"{tmp_path}/bin/python has no (numpy|gymnasium), which workers need"):
+        make("tests.envs.versions:Versions", num_workers=1, worker_python=tmp_path / "bin" / "python")
+    with pytest.raises(FileNotFoundError, match="worker_python"):
+        make("gymnasium:CartPole-v1", num_workers=1, worker_python=tmp_path / "absent")
