@@ -1,12 +1,13 @@
 """The suite `tabular` measures what it says."""
 
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from hotloop.bench.measure import Rate
 from hotloop.bench.tabular import Case, Row, mpirun, plan, plot
-from tests.cli.command import complaint, hotloop_json
+from tests.cli.command import complaint, hotloop, hotloop_json
 
 
 def test_the_plan_has_every_algorithm_table_and_runtime() -> None:
@@ -36,6 +37,18 @@ def test_threads_and_ranks_are_compared_with_one() -> None:
         assert row["efficiency"] == row["speedup"] / 2
     assert found["private", 2]["memory"] > found["one", 1]["memory"]
     assert end["rows"][0]["unit"] == "steps/s"
+
+
+def test_the_table_is_whole_in_80_columns() -> None:
+    briefly = ("--seconds", "0.002", "--repeats", "2", "--threads", "2", "--no-mpi")
+    done = hotloop("bench", "tabular", *briefly, COLUMNS="80")
+    heading, *rows = done.stdout.splitlines()
+    assert "speed-up" in heading
+    assert "…" not in done.stdout
+    assert sum(row.count(" M ") for row in rows) >= 9
+    assert "The usual loop in Python" in done.stdout
+    peer = "dist_classicrl, 128 envs" if find_spec("dist_classicrl") else "dist_classicrl is left out"
+    assert peer in done.stdout + done.stderr
 
 
 def test_what_makes_no_sense_is_refused() -> None:

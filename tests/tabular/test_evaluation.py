@@ -1,12 +1,16 @@
 """Exact answers: what value iteration finds, and what a table's policy earns."""
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import hotloop
 from hotloop import _core
 from hotloop.tabular.evaluation import Truth, evaluate_exactly, exact_options
+from tests.cli.command import hotloop as command
+from tests.cli.command import hotloop_json
 
 
 def best_table(env: str, gamma: float) -> _core.QTable:
@@ -75,3 +79,32 @@ def test_earnings_want_an_action_for_every_state() -> None:
     with pytest.raises(ValueError, match="expected one of 4 actions for each of 16 states"):
         _core.policy_earnings("frozen-lake", None, np.zeros(3, np.uint32), 10)
     assert math.isnan(evaluate_exactly(best_table("taxi", 0.9), "taxi", {}, 0.9).std)
+
+
+def test_eval_works_out_what_a_table_earns_unless_episodes_are_asked_for(tmp_path: Path) -> None:
+    run = str(hotloop.train("frozen-lake", config={"train.algorithm": "q-learning"}, home=tmp_path).path)
+    (exact,) = hotloop_json("eval", run, "--no-keep")
+    assert (exact["exact"], exact["episodes"]) == (True, 0)
+    assert exact["low"] == exact["mean"] == exact["high"] > 0.73
+    assert 0 < exact["metrics"]["optimal_states"] <= 1
+    (played,) = hotloop_json("eval", run, "--no-keep", "--episodes", "2000")
+    assert (played["exact"], played["episodes"]) == (False, 2000)
+    assert played["low"] - 0.02 < exact["mean"] < played["high"] + 0.02
+    told = command("eval", run, "--no-keep").stdout
+    assert f"expected return {exact['mean']:.5f} exactly" in told
+    assert "optimal_states" in told
+
+
+def test_eval_plays_what_cannot_be_enumerated(tmp_path: Path) -> None:
+    config = {"train.algorithm": "q-learning", "env.fickle": True}
+    run = hotloop.train("taxi", steps=65536, config=config, home=tmp_path)
+    (played,) = hotloop_json("eval", str(run.path), "--no-keep")
+    assert (played["exact"], played["episodes"]) == (False, 100)
+
+
+def test_eval_of_another_opponent_is_exact_too(tmp_path: Path) -> None:
+    run = str(hotloop.train("tictactoe", config={"train.algorithm": "q-learning"}, home=tmp_path).path)
+    (found,) = hotloop_json("eval", run, "--no-keep", "env.opponent=perfect")
+    assert found["exact"]
+    assert found["metrics"]["worst_reward"] in (-1, 0)
+    assert found["mean"] <= 0

@@ -125,8 +125,7 @@ impl Stones {
 
     /// The stones of a board that can come up and is not over, by its id.
     fn open(id: usize) -> Option<Self> {
-        let board = WEIGHTS.map(|weight| (id / usize::from(weight) % 3) as u8);
-        Self::of(&board).ok().filter(|stones| !stones.over())
+        Self::of(&board_of(id)).ok().filter(|stones| !stones.over())
     }
 
     /// The side that moves next, 0 or 1.
@@ -161,6 +160,11 @@ impl Stones {
     }
 }
 
+/// The marks of a board, by its id.
+fn board_of(id: usize) -> [u8; CELLS] {
+    WEIGHTS.map(|weight| (id / usize::from(weight) % 3) as u8)
+}
+
 /// The cells of a set.
 fn cells(set: u16) -> impl Iterator<Item = usize> {
     MEMBERS[usize::from(set)][..set.count_ones() as usize].iter().map(|cell| usize::from(*cell))
@@ -174,8 +178,7 @@ fn best_moves() -> &'static [u16] {
         // What the side that moves next can force. A stone only raises the id, so later positions are known first.
         let mut values = vec![0_i8; IDS];
         for id in (0..IDS).rev() {
-            let board = WEIGHTS.map(|weight| (id / usize::from(weight) % 3) as u8);
-            let Ok(stones) = Stones::of(&board) else { continue };
+            let Ok(stones) = Stones::of(&board_of(id)) else { continue };
             let side = stones.mover();
             if stones.won(1 - side) {
                 values[id] = -1;
@@ -199,6 +202,7 @@ enum Opponent {
 
 /// One game.
 pub struct TicTacToe {
+    /// The marks as others see and set them; the game goes by stones and id.
     board: [u8; CELLS],
     /// The mark of seat 0.
     mark: u8,
@@ -212,7 +216,6 @@ impl TicTacToe {
     /// Puts a stone; true if it ends the game.
     #[inline(always)]
     fn put(&mut self, side: usize, cell: usize) -> bool {
-        self.board[cell] = side as u8 + 1;
         self.id += WEIGHTS[cell] * (side as u16 + 1);
         self.stones = self.stones.with(side, cell);
         self.stones.empty() == 0 || self.stones.won(side)
@@ -299,6 +302,7 @@ impl Env for TicTacToe {
     }
 
     fn fields(&mut self, fields: &mut dyn Fields) {
+        self.board = board_of(usize::from(self.id));
         fields.u8s("board", &mut self.board);
         fields.u8("mark", &mut self.mark);
     }
@@ -330,7 +334,6 @@ impl Discrete for TicTacToe {
 
     #[inline(always)]
     fn begin(&mut self, draws: Stream) {
-        self.board = [0; CELLS];
         self.stones = Stones::default();
         self.id = 0;
         let second = draws.below(0, 2);
@@ -338,7 +341,6 @@ impl Discrete for TicTacToe {
         if self.opponent != Opponent::Seat {
             // Whether the opponent begins is a coin's throw: no branch foresees it.
             let cell = self.opponent_cell(draws, 1);
-            self.board[cell] = second as u8;
             self.stones = Stones(second << cell);
             self.id = WEIGHTS[cell] * second as u16;
         }

@@ -192,6 +192,20 @@ def _as_rank(told: dict[str, Any]) -> None:
     print(json.dumps({"rates": rates, "memory": memory}), flush=True)
 
 
+def peers(seconds: float, skipped: Callable[[str], object]) -> dict[str, float]:
+    """Steps per second of others at tictactoe, by name; `skipped` hears who is left out and why."""
+    from hotloop.bench.peers import dist_classicrl
+
+    found = {"python-loop": python_loop(seconds)}
+    if reason := dist_classicrl.missing():
+        skipped(f"{dist_classicrl.NAME} is left out: {reason}.")
+        return found
+    # Its slowest and its fastest, of those measured.
+    for num_envs in (1, 128):
+        found[f"{dist_classicrl.NAME}-{num_envs}"] = dist_classicrl.steps_per_second(num_envs, seconds)
+    return found
+
+
 def python_loop(seconds: float) -> float:
     """Steps per second of the usual loop: Gymnasium's interface and a NumPy table, in Python."""
     import gymnasium

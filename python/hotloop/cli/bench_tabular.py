@@ -15,6 +15,11 @@ if TYPE_CHECKING:
 
     from hotloop.bench.tabular import Row
 
+_PEERS = {
+    "python-loop": "The usual loop in Python (Gymnasium, NumPy)",
+    "dist_classicrl-1": "dist_classicrl, 1 env",
+    "dist_classicrl-128": "dist_classicrl, 128 envs",
+}
 ENVS = ("tictactoe", "frozen-lake", "cliff-walking", "taxi")
 
 
@@ -26,7 +31,7 @@ def tabular(
     repeats: Annotated[int | None, typer.Option(help="Measurements of each contender; 5, or 3 if quick.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="A rough answer soon: one algorithm.")] = False,
     mpi: Annotated[bool, typer.Option(help="Measure MPI ranks too.")] = True,
-    peers: Annotated[bool, typer.Option(help="Measure the usual loop in Python too.")] = True,
+    peers: Annotated[bool, typer.Option(help="Measure the usual loop in Python and dist_classicrl too.")] = True,
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the speed-ups to this PNG.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
 ) -> None:
@@ -38,7 +43,8 @@ def tabular(
       hotloop bench tabular --plot scaling.png
 
     Speed-up is against one thread, or one rank, with the same table; efficiency
-    is that per thread or rank. Native cases take turns, MPI's come after them.
+    (eff.) is that per thread or rank; spread is the middle half of the
+    measurements, as a part of the median. Native cases take turns, MPI's come after them.
     """
     seconds, repeats = measuring(seconds, repeats, (0.5, 5), (0.1, 3), quick)
     if env not in ENVS:
@@ -47,7 +53,8 @@ def tabular(
     if threads is not None and threads < 1:
         raise UserError(f"--threads is {threads}: expected 1 or more")
 
-    from hotloop.bench.tabular import mpirun, plan, python_loop, run
+    from hotloop.bench.tabular import mpirun, plan, run
+    from hotloop.bench.tabular import peers as others
 
     machine = look_at_machine([], as_json)
     most = threads or machine.usable_cores
@@ -57,16 +64,15 @@ def tabular(
     counts = (numbers or list(range(1, machine.usable_cores + 1))) if mpi else []
     cases = plan(env, most, quick=quick, ranks=counts)
     rows = run(cases, seconds=seconds, rounds=repeats)
-    loop = python_loop(min(2.0, 4 * seconds)) if peers and env == "tictactoe" else None
+    rates = others(min(2.0, 4 * seconds), tell) if peers and env == "tictactoe" else {}
     if plot is not None:
         _draw(rows, plot)
     if as_json:
         told = [row.as_json() for row in rows]
         for entry in told:
-            if loop is not None:
-                entry["ratio"] = {"python-loop": entry["value"] / loop}
+            entry["ratio"] = {name: entry["value"] / rate for name, rate in rates.items()}
             emit("row", **entry)
-        emit("end", rows=told, machine=vars(machine), peers={"python-loop": loop}, plot=plot and str(plot))
+        emit("end", rows=told, machine=vars(machine), peers=rates, plot=plot and str(plot))
         return
     from rich.console import Console
 
@@ -75,12 +81,8 @@ def tabular(
 
     console = Console()
     console.print(_table(rows))
-    if loop is not None:
-        best = max(row.rate.value for row in rows)
-        tell(
-            f"The usual loop (Gymnasium's interface, a NumPy table, Python): {short(loop)} steps/s, "
-            f"{best / loop:,.0f} times slower than the fastest."
-        )
+    for name, rate in rates.items():
+        print(f"{_PEERS[name]}: {short(rate)} steps/s, {rows[0].rate.value / rate:,.0f} times slower than one thread.")
     print(on_machine(machine))
 
 
@@ -102,12 +104,12 @@ def _table(rows: list[Row]) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for heading in ("algorithm", "table", "runtime"):
         table.add_column(heading, no_wrap=True)
-    for heading in ("n", "steps/s", "spread", "speed-up", "efficiency", "MB"):
+    for heading in ("n", "steps/s", "spread", "speed-up", "eff.", "MB"):
         table.add_column(heading, no_wrap=True, justify="right")
     for row in rows:
         case, spread = row.case, row.rate.spread
         table.add_row(
-            case.algorithm,
+            case.algorithm.replace("double-q-learning", "double-q"),
             f"{case.table} {case.storage}",
             case.runtime,
             str(case.workers),

@@ -1,4 +1,4 @@
-"""`hotloop eval`: how well a run's policy does, on fresh episodes."""
+"""`hotloop eval`: how well a run's policy does, on fresh episodes or, for a table whose task can be enumerated, exactly."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ def evaluate(
     changes: Annotated[
         list[str] | None, typer.Argument(metavar="[env.KEY=VALUE]...", help="Options of the env to change.")
     ] = None,
-    episodes: Annotated[int, typer.Option(help="How many episodes.")] = 100,
+    episodes: Annotated[
+        int | None, typer.Option(help="How many episodes to play; 100 if they are needed and this is not said.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Which episodes; training and its evaluations use others.")] = 0,
     at_least: Annotated[
         float | None, typer.Option(metavar="RETURN", help="End with exit code 1 if the mean is lower.")
@@ -45,7 +47,13 @@ def evaluate(
     recorded with the run; 'hotloop runs show' lists it. A task that is judged
     under several sets of options (cage2) gets a table: that many episodes of
     each, and their sum, unless options are named.
+
+    What a table earns in a task that can be enumerated (tictactoe, frozen-lake,
+    cliff-walking, taxi) is worked out exactly, with the share of states in which
+    it acts optimally; --episodes or --stochastic play episodes there too.
     """
+    exactly = episodes is None and not stochastic
+    episodes = 100 if episodes is None else episodes
     if episodes < 1:
         raise UserError(f"--episodes is {episodes}: expected 1 or more")
     if not 0 <= seed < 2**64:
@@ -82,7 +90,9 @@ def evaluate(
             _keep(folder, store, agent.steps, each, {**how, "options": {**options, **cell.options}})
         _require(tell_judgement(agent, judged, path.name, as_json), at_least)
         return
-    if is_native(agent.env):
+    if exactly and (known := _exactly(agent, options)) is not None:
+        found = known
+    elif is_native(agent.env):
         found = play(
             agent.learner,
             agent.env,
@@ -101,6 +111,17 @@ def evaluate(
         for line in _in_words(agent, found):
             print(line)
     _require(found.mean, at_least)
+
+
+def _exactly(agent: Agent, options: dict[str, Any]) -> Evaluation | None:
+    """What a table earns in a task that can be enumerated; `None` for other policies and tasks."""
+    from hotloop.tabular.evaluation import evaluate_exactly, exact_options
+    from hotloop.tabular.player import TablePlayer
+
+    if not isinstance(agent.learner, TablePlayer) or agent.gamma is None:
+        return None
+    enumerated = exact_options(agent.env, options)
+    return enumerated and evaluate_exactly(agent.learner.table, agent.env, enumerated, agent.gamma)
 
 
 def _require(mean: float, at_least: float | None) -> None:
@@ -184,6 +205,13 @@ def _play_python(agent: Agent, episodes: int, seed: int, *, deterministic: bool)
 def _in_words(agent: Agent, found: Evaluation) -> list[str]:
     from hotloop.text import measured
 
+    metrics = [f"{name} {measured(value)}" for name, value in found.metrics.items()]
+    if found.exact:
+        return [
+            f"{agent.env} at step {agent.steps}: expected return {found.mean:.5f} exactly, worked out by enumeration",
+            f"length: mean {measured(found.length_mean)}",
+            *metrics,
+        ]
     return [
         f"{agent.env} at step {agent.steps}: mean return {measured(found.mean)} over {found.episodes} episodes "
         f"(95 %: {measured(found.low)} to {measured(found.high)})",
@@ -191,5 +219,5 @@ def _in_words(agent: Agent, found: Evaluation) -> list[str]:
         f"median {measured(found.return_median)}, highest {measured(found.return_max)}",
         f"lengths: mean {measured(found.length_mean)}, from {measured(found.length_min)} to "
         f"{measured(found.length_max)}",
-        *(f"{name} {measured(value)}" for name, value in found.metrics.items()),
+        *metrics,
     ]

@@ -60,6 +60,7 @@ class Agent:
         self.options: dict[str, Any] = manifest["options"]
         self.action_repeat: int = manifest["action_repeat"]
         self.steps: int = manifest["steps"]
+        self.gamma: float | None = manifest.get("gamma")
         # The spaces are kept with the policy, so that acting needs neither the env nor what the env needs.
         described = {key: manifest[key] for key in ("seats", "observation", "action", "masked")}
         self._observation = described["observation"]

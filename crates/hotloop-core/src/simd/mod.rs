@@ -31,6 +31,18 @@ pub fn prefetch<T>(at: *const T) {
     let _ = at;
 }
 
+/// As [`prefetch`], for memory that will be changed: no other core keeps the line.
+#[inline(always)]
+pub fn prefetch_to_change<T>(at: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a hint that changes nothing; where a CPU does not know it, it does nothing.
+    unsafe {
+        std::arch::asm!("prefetchw [{}]", in(reg) at, options(nomem, nostack, preserves_flags));
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = at;
+}
+
 /// Lanes that a block of rows always has, whatever the CPU: vectors are 1, 8 or 16 wide and tile it exactly.
 pub const BLOCK: usize = 16;
 

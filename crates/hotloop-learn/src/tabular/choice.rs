@@ -49,7 +49,7 @@ pub struct Offer {
 /// Looks at a row.
 #[inline(always)]
 pub fn look<V: View, C: Cpu>(view: V, cpu: C, row: usize, legal: u64) -> Offer {
-    let (best, ties) = if view.table().shape.planes == 1 {
+    let (best, ties) = if view.planes() == 1 {
         best_of(view, cpu, legal, |block| view.block(row, 0, block))
     } else {
         best_of(view, cpu, legal, |block| {
@@ -70,7 +70,7 @@ pub fn best_of_plane<V: View, C: Cpu>(view: V, cpu: C, row: usize, plane: usize,
 #[inline(always)]
 pub fn mean<V: View>(view: V, row: usize, legal: u64) -> f32 {
     let mut sum = 0.0;
-    for block in 0..view.table().shape.blocks() {
+    for block in 0..view.blocks() {
         let bits = legal >> (BLOCK * block);
         let values = view.block(row, 0, block);
         let kept: Block = std::array::from_fn(|i| if bits >> i & 1 == 1 { values[i] } else { 0.0 });
@@ -83,7 +83,7 @@ pub fn mean<V: View>(view: V, row: usize, legal: u64) -> f32 {
 fn best_of<V: View, C: Cpu>(view: V, cpu: C, legal: u64, load: impl Fn(usize) -> Block) -> (f32, u64) {
     let (mut best, first) = cpu.best(&load(0), legal as u32 & 0xffff);
     let mut ties = u64::from(first);
-    for block in 1..view.table().shape.blocks() {
+    for block in 1..view.blocks() {
         let (other, places) = cpu.best(&load(block), (legal >> (BLOCK * block)) as u32 & 0xffff);
         let places = u64::from(places) << (BLOCK * block);
         if other > best {

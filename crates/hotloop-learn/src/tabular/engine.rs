@@ -13,11 +13,12 @@ use hotloop_core::options::Options;
 use hotloop_core::simd::Isa;
 
 use super::merge;
+use super::mind::Mind;
 use super::rule::Rule;
 use super::table::Table;
 use super::tally::Tally;
 use super::view::{self, View, Work};
-use super::worker::{self, Mind, Worker};
+use super::worker::{self, Worker};
 
 /// Steps that are handed out at once.
 pub const PIECE: usize = 1024;
@@ -275,6 +276,8 @@ struct Run<'a, E> {
 
 impl<E: Discrete> Work for Run<'_, E> {
     type Output = ();
+    /// So are those of all native envs.
+    const NARROW: bool = true;
 
     fn run<V: View>(self, view: V) {
         worker::run(self.worker, view, self.first, self.steps, self.isa);

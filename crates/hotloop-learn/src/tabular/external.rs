@@ -1,10 +1,10 @@
 //! The slower way: somebody else steps the env, one step at a time, and tells what came of it.
 
 use super::choice::Portable;
+use super::mind::Mind;
 use super::table::Table;
 use super::tally::Tally;
 use super::view::{self, View, Work};
-use super::worker::Mind;
 
 /// A table that learns from an env outside.
 pub struct External {

@@ -12,6 +12,16 @@ pub fn decode(bits: u16) -> f32 {
     f32::from_bits(size.to_bits() | u32::from(bits & 0x8000) << 16)
 }
 
+/// The numbers of a block.
+#[inline(always)]
+pub fn decode_all(bits: &[u16; 16]) -> [f32; 16] {
+    let mut numbers = [0.0; 16];
+    for (number, bits) in numbers.iter_mut().zip(bits) {
+        *number = decode(*bits);
+    }
+    numbers
+}
+
 /// The bits of one of the two nearest numbers; the nearer one is the likelier, so that the mean is exact.
 #[inline(always)]
 pub fn encode(x: f32, dither: u32) -> u16 {

@@ -1,6 +1,6 @@
 //! Learning tables of values: envs and learner in one loop, on one thread or many.
 //!
-//! A [`engine::Engine`] has workers, each with a few envs of its own ([`worker`]); they read and write a
+//! A [`engine::Engine`] has workers, each with a few envs and a [`mind`] of its own ([`worker`]); they read and write a
 //! [`table::Table`] through a view of its kind. [`rule`] has the algorithms, [`choice`] the policy, [`exact`] what can be
 //! known by enumeration instead.
 
@@ -10,6 +10,7 @@ pub mod exact;
 pub mod external;
 pub mod half;
 pub mod merge;
+pub mod mind;
 pub mod replay;
 pub mod rule;
 pub mod schedule;

@@ -43,6 +43,13 @@ pub struct Rule {
     pub replays: usize,
 }
 
+impl Rule {
+    /// Whether it is what most people run: Q-learning, from each transition as it comes.
+    pub fn is_plain(&self) -> bool {
+        self.algorithm == Algorithm::QLearning && self.batch == 1 && self.replay == 0
+    }
+}
+
 /// What the next state is worth to the plane that learns.
 #[inline(always)]
 pub fn next_value<V: View, C: Cpu>(

@@ -42,9 +42,9 @@ impl Schedule {
             Kind::Linear => (1.0, self.slope()),
             Kind::Exponential => (halvings(1.0 / self.scale), 0.0),
         };
-        let by_visits = self.kind == Kind::Visits;
-        let floor = if self.kind == Kind::Constant { self.start } else { self.floor };
-        Running { value, factor, add, floor, start: self.start, scale: self.scale as f32, by_visits }
+        let Self { kind, start, floor, .. } = *self;
+        let now = if kind == Kind::Constant { start } else { (value as f32).max(floor) };
+        Running { now, value, factor, add, floor, start, scale: self.scale as f32, kind }
     }
 
     /// Whether it needs visits counted.
@@ -77,29 +77,33 @@ fn halvings(x: f64) -> f64 {
 /// A schedule on its way.
 #[derive(Clone, Copy, Debug)]
 pub struct Running {
+    now: f32,
     value: f64,
     factor: f64,
     add: f64,
     floor: f32,
     start: f32,
     scale: f32,
-    by_visits: bool,
+    kind: Kind,
 }
 
 impl Running {
     /// The number for this transition; `visits` is asked only where it matters.
     #[inline(always)]
     pub fn value(&self, visits: impl FnOnce() -> u32) -> f32 {
-        if self.by_visits {
+        if self.kind == Kind::Visits {
             return (self.start * self.scale / (self.scale + visits() as f32)).max(self.floor);
         }
-        (self.value as f32).max(self.floor)
+        self.now
     }
 
     /// One transition on.
     #[inline(always)]
     pub fn next(&mut self) {
-        self.value = self.value * self.factor + self.add;
+        if matches!(self.kind, Kind::Linear | Kind::Exponential) {
+            self.value = self.value * self.factor + self.add;
+            self.now = (self.value as f32).max(self.floor);
+        }
     }
 }
 

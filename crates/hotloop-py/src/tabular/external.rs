@@ -2,8 +2,8 @@
 
 use hotloop_core::codec::{Reader, Writer};
 use hotloop_learn::tabular::external::{External, Told};
+use hotloop_learn::tabular::mind::Mind;
 use hotloop_learn::tabular::table::Table;
-use hotloop_learn::tabular::worker::Mind;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
