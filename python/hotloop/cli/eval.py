@@ -121,7 +121,9 @@ def _exactly(agent: Agent, options: dict[str, Any]) -> Evaluation | None:
     if not isinstance(agent.learner, TablePlayer) or agent.gamma is None:
         return None
     enumerated = exact_options(agent.env, options)
-    return enumerated and evaluate_exactly(agent.learner.table, agent.env, enumerated, agent.gamma)
+    if enumerated is None:
+        return None
+    return evaluate_exactly(agent.learner.table, agent.env, enumerated, agent.gamma)
 
 
 def _require(mean: float, at_least: float | None) -> None:
