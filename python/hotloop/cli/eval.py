@@ -1,4 +1,4 @@
-"""`hotloop eval`: how well a run's policy does, on fresh episodes or, for a table whose task can be enumerated, exactly."""
+"""`hotloop eval`: how well a policy does, on fresh episodes; exactly for a table whose task can be enumerated."""
 
 from __future__ import annotations
 

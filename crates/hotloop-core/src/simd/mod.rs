@@ -32,6 +32,8 @@ pub fn prefetch<T>(at: *const T) {
 }
 
 /// As [`prefetch`], for memory that will be changed: no other core keeps the line.
+// A hint neither reads nor writes.
+#[allow(clippy::pointers_in_nomem_asm_block)]
 #[inline(always)]
 pub fn prefetch_to_change<T>(at: *const T) {
     #[cfg(target_arch = "x86_64")]
