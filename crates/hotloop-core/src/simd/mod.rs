@@ -18,14 +18,15 @@ use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Sub};
 pub use isa::{Isa, Kernel};
 pub use scalar::Scalar;
 
-/// Asks the CPU to fetch the cache line at `at`; any address will do, and nothing else happens.
+/// Asks the CPU to fetch the cache line at `at` into its second-level cache, where it drives nothing out that is being
+/// worked on; any address will do, and nothing else happens.
 #[inline(always)]
 pub fn prefetch<T>(at: *const T) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a hint that reads nothing.
     unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(at.cast());
+        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T1>(at.cast());
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = at;

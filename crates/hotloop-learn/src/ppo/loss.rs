@@ -133,6 +133,8 @@ pub struct Terms<'a> {
     pub advantage_scale: f32,
     /// One over the weights' sum.
     pub per_weight: f32,
+    /// Whether every row has weight 1.
+    pub uniform: bool,
 }
 
 /// Replaces the outputs by the gradient of the loss, adds the gradient of the log standard deviations to their lanes,

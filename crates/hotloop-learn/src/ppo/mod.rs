@@ -3,6 +3,7 @@
 pub mod adam;
 pub mod advantage;
 pub mod config;
+mod gather;
 pub mod loss;
 pub mod recurrent;
 pub mod rollout;

@@ -2,9 +2,10 @@
 
 use hotloop_core::simd::{Kernel, Simd};
 
+use super::gather::gather;
 use super::loss::{Terms, loss};
 use super::rollout::Rollout;
-use super::update::{Chunk, gather};
+use super::update::Chunk;
 use crate::features::Features;
 use crate::nn::memory::Returning;
 use crate::nn::net::TILE;
@@ -122,7 +123,7 @@ impl SequenceGradient<'_> {
             if let Some(next) = later.first_mut() {
                 next.follow(now, &work.decides[step][..count], &work.ended[step][..count]);
             }
-            gather(rollout, rows, &mut chunk.batch);
+            gather(rollout, rows, terms, &mut chunk.batch);
             loss(simd, policy, &chunk.batch, terms, now.outputs(policy.spec.head.outputs()), &mut chunk.trace);
             policy.outputs_back(simd, now, count, &mut chunk.gradient);
         }

@@ -3,11 +3,12 @@
 use std::sync::Mutex;
 
 use hotloop_core::rng::Stream;
-use hotloop_core::simd::{Isa, Kernel, Simd, prefetch};
+use hotloop_core::simd::{Isa, Kernel, Simd};
 use hotloop_core::team::Team;
 
 use super::adam::{Adam, AdamStep, add_chunks};
 use super::config::Settings;
+use super::gather::{fetch, gather};
 use super::loss::{Batch, Means, Terms, Trace, loss};
 use super::recurrent::{SEQUENCES, SequenceGradient, SequenceWork, find_sequences, places};
 use super::rollout::Rollout;
@@ -126,7 +127,7 @@ impl Learner {
             for start in (0..self.order.len()).step_by(size) {
                 let rows = start..(start + size).min(self.order.len());
                 let per_weight = self.per_weight(rollout, rows.clone());
-                let terms = Terms { settings, advantage_mean, advantage_scale, per_weight };
+                let terms = Terms { settings, advantage_mean, advantage_scale, per_weight, uniform: self.uniform };
                 self.gradient_of(policy, rollout, features, &terms, rows, isa, team, &mut means);
                 let step = AdamStep {
                     learning_rate: settings.learning_rate,
@@ -171,7 +172,7 @@ impl Learner {
         let (advantage_mean, advantage_scale) = self.advantage_scale(rollout, settings, team);
         self.order = self.items(rollout).clone();
         let per_weight = self.per_weight(rollout, 0..self.order.len());
-        let terms = Terms { settings, advantage_mean, advantage_scale, per_weight };
+        let terms = Terms { settings, advantage_mean, advantage_scale, per_weight, uniform: self.uniform };
         let mut means = Means::default();
         self.gradient_of(policy, rollout, features, &terms, 0..self.order.len(), isa, team, &mut means);
         means.finish();
@@ -333,8 +334,8 @@ impl Kernel for ChunkGradient<'_> {
         let actions = policy.spec.head.outputs();
         let mut later = order.chunks(TILE).skip(1);
         for rows in order.chunks(TILE) {
-            fetch(rollout, later.next().unwrap_or_default());
-            gather(rollout, rows, &mut chunk.batch);
+            fetch(rollout, later.next().unwrap_or_default(), terms);
+            gather(rollout, rows, terms, &mut chunk.batch);
             features.load(&rollout.obs, rollout.obs_bytes, rows, &mut chunk.work);
             policy.forward(simd, &mut chunk.work, rows.len());
             let outputs = chunk.work.outputs(actions);
@@ -342,52 +343,5 @@ impl Kernel for ChunkGradient<'_> {
             policy.backward(simd, &mut chunk.work, rows.len(), &mut chunk.gradient);
         }
         chunk.finish(policy);
-    }
-}
-
-/// Brings the rows of the next tile closer while this one is worked on: they lie anywhere in the rollout.
-#[inline(always)]
-fn fetch(rollout: &Rollout, rows: &[u32]) {
-    for row in rows {
-        let row = *row as usize;
-        for offset in (0..rollout.obs_bytes).step_by(64) {
-            prefetch(rollout.obs.as_ptr().wrapping_add(row * rollout.obs_bytes + offset));
-        }
-        prefetch(rollout.obs.as_ptr().wrapping_add((row + 1) * rollout.obs_bytes - 1));
-        prefetch(rollout.log_prob.as_ptr().wrapping_add(row));
-        prefetch(rollout.advantage.as_ptr().wrapping_add(row));
-        prefetch(rollout.target.as_ptr().wrapping_add(row));
-        prefetch(rollout.value.as_ptr().wrapping_add(row));
-        prefetch(rollout.choices.as_ptr().wrapping_add(row * rollout.width));
-        prefetch(rollout.amounts.as_ptr().wrapping_add(row * rollout.width));
-        prefetch(rollout.mask.as_ptr().wrapping_add(row * rollout.mask_len));
-    }
-}
-
-/// Collects the rows of a tile into columns.
-pub(super) fn gather(rollout: &Rollout, rows: &[u32], batch: &mut Batch) {
-    fn column<T: Copy>(to: &mut [T; TILE], rows: &[u32], value: impl Fn(usize) -> T) {
-        for (x, row) in to.iter_mut().zip(rows) {
-            *x = value(*row as usize);
-        }
-    }
-    batch.rows = rows.len();
-    batch.weight.fill(0.0);
-    column(&mut batch.log_prob, rows, |row| rollout.log_prob[row]);
-    column(&mut batch.value, rows, |row| rollout.value[row]);
-    column(&mut batch.advantage, rows, |row| rollout.advantage[row]);
-    column(&mut batch.target, rows, |row| rollout.target[row]);
-    column(&mut batch.weight, rows, |row| rollout.weight[row]);
-    for (set, to) in batch.choices.iter_mut().enumerate() {
-        column(to, rows, |row| rollout.choices[row * rollout.width + set] as u32);
-    }
-    for (dim, to) in batch.amounts.iter_mut().enumerate() {
-        column(to, rows, |row| rollout.amounts[row * rollout.width + dim]);
-    }
-    for (i, row) in rows.iter().enumerate() {
-        let allowed = &rollout.mask[*row as usize * rollout.mask_len..][..rollout.mask_len];
-        for (to, yes) in batch.mask.iter_mut().zip(allowed) {
-            to[i] = f32::from(u8::from(*yes));
-        }
     }
 }

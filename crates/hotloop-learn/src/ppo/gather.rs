@@ -1,0 +1,73 @@
+//! Rows of a minibatch lie anywhere in the rollout: bringing a tile of them together, column by column.
+
+use hotloop_core::simd::prefetch;
+
+use super::loss::{Batch, Terms};
+use super::rollout::Rollout;
+use crate::nn::net::TILE;
+
+/// Brings the rows of the next tile closer while this one is worked on.
+#[inline(always)]
+pub(super) fn fetch(rollout: &Rollout, rows: &[u32], terms: &Terms<'_>) {
+    // Asking for memory that is not there costs more than asking for memory that is far away.
+    fn lines<T>(array: &[T], width: usize, rows: &[u32]) {
+        let bytes = width * size_of::<T>();
+        if array.is_empty() {
+            return;
+        }
+        let first = array.as_ptr().cast::<u8>();
+        for offset in (0..bytes).step_by(64) {
+            rows.iter().for_each(|row| prefetch(first.wrapping_add(*row as usize * bytes + offset)));
+        }
+        if 64 % bytes != 0 {
+            rows.iter().for_each(|row| prefetch(first.wrapping_add((*row as usize + 1) * bytes - 1)));
+        }
+    }
+    lines(&rollout.obs, rollout.obs_bytes, rows);
+    lines(&rollout.log_prob, 1, rows);
+    lines(&rollout.advantage, 1, rows);
+    lines(&rollout.target, 1, rows);
+    lines(&rollout.choices, rollout.width, rows);
+    lines(&rollout.amounts, rollout.width, rows);
+    lines(&rollout.mask, rollout.mask_len, rows);
+    if terms.settings.value_clip.is_some() {
+        lines(&rollout.value, 1, rows);
+    }
+    if !terms.uniform {
+        lines(&rollout.weight, 1, rows);
+    }
+}
+
+/// Collects the rows of a tile into columns: what the loss will ask for.
+pub(super) fn gather(rollout: &Rollout, rows: &[u32], terms: &Terms<'_>, batch: &mut Batch) {
+    fn column<T: Copy>(to: &mut [T; TILE], rows: &[u32], value: impl Fn(usize) -> T) {
+        for (x, row) in to.iter_mut().zip(rows) {
+            *x = value(*row as usize);
+        }
+    }
+    batch.rows = rows.len();
+    batch.weight.fill(0.0);
+    if terms.uniform {
+        batch.weight[..rows.len()].fill(1.0);
+    } else {
+        column(&mut batch.weight, rows, |row| rollout.weight[row]);
+    }
+    if terms.settings.value_clip.is_some() {
+        column(&mut batch.value, rows, |row| rollout.value[row]);
+    }
+    column(&mut batch.log_prob, rows, |row| rollout.log_prob[row]);
+    column(&mut batch.advantage, rows, |row| rollout.advantage[row]);
+    column(&mut batch.target, rows, |row| rollout.target[row]);
+    for (set, to) in batch.choices.iter_mut().enumerate() {
+        column(to, rows, |row| rollout.choices[row * rollout.width + set] as u32);
+    }
+    for (dim, to) in batch.amounts.iter_mut().enumerate() {
+        column(to, rows, |row| rollout.amounts[row * rollout.width + dim]);
+    }
+    for (i, row) in rows.iter().enumerate() {
+        let allowed = &rollout.mask[*row as usize * rollout.mask_len..][..rollout.mask_len];
+        for (to, yes) in batch.mask.iter_mut().zip(allowed) {
+            to[i] = f32::from(u8::from(*yes));
+        }
+    }
+}
