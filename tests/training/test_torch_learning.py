@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import hotloop
 from hotloop.policies.agent import Agent
 from hotloop.training.evaluation import evaluate
@@ -33,3 +35,44 @@ def test_a_cnn_without_memory_does_not(tmp_path: Path) -> None:
     assert not run.solved
     # After one step the paddle is in one of three columns, which is all that it can know: three balls of five.
     assert mean_return(hotloop.load(run.path)) < 0.5
+
+
+# Episodes of 42 steps, as long as the horizon; large minibatches, since each costs a loop over time.
+RECALL: dict[str, Any] = {
+    "train.learner": "torch",
+    "env.delay": 40,
+    "policy.memory_size": 32,
+    "ppo.horizon": 42,
+    "ppo.minibatch_size": 2688,
+    "ppo.epochs": 4,
+    "track.interval": 8,
+    "torch.num_threads": 1,
+}
+
+
+@pytest.mark.parametrize(("memory", "seed", "rate"), [("lstm", 2, 0.003), ("gru", 3, 0.01)])
+def test_a_cue_is_recalled_after_forty_steps(memory: str, seed: int, rate: float, tmp_path: Path) -> None:
+    config = {**RECALL, "policy.memory": memory, "ppo.learning_rate": rate}
+    run = hotloop.train("recall", seed=seed, config=config, home=tmp_path)
+    assert run.solved
+    assert mean_return(hotloop.load(run.path)) >= 0.97
+
+
+def test_without_memory_the_cue_is_lost(tmp_path: Path) -> None:
+    run = hotloop.train("recall", seed=1, steps=100_000, config={**RECALL, "policy.memory": "none"}, home=tmp_path)
+    assert not run.solved
+    assert mean_return(hotloop.load(run.path)) < 0.45
+
+
+def test_a_task_with_masks_is_learned_with_memory(tmp_path: Path) -> None:
+    config = {
+        "train.learner": "torch",
+        "torch.num_threads": 1,
+        "policy.hidden": [32],
+        "policy.memory": "gru",
+        "policy.memory_size": 32,
+        "train.until": None,
+    }
+    run = hotloop.train("tictactoe", seed=1, steps=120_000, config=config, home=tmp_path)
+    # Chance alone gives 0.03.
+    assert mean_return(hotloop.load(run.path)) > 0.5

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from hotloop.config.errors import ConfigError
+
 if TYPE_CHECKING:
     from hotloop.config import PolicyConfig
 
@@ -39,7 +41,13 @@ def native_description(policy: PolicyConfig) -> dict[str, Any]:
 
 def takes_cnn(policy: PolicyConfig, observation: Mapping[str, Any]) -> bool:
     """Whether observations go through convolutions first."""
+    shape = list(observation.get("shape", []))
+    if policy.encoder == "cnn" and len(shape) not in (2, 3):
+        seen = f"have shape {shape}" if shape else f"are one of {observation['n']} states"
+        raise ConfigError(
+            f"policy.encoder is cnn, but observations {seen}: a cnn reads grids (two axes) and pictures (three); "
+            "set policy.encoder=mlp"
+        )
     if policy.encoder != "auto":
         return policy.encoder == "cnn"
-    shape = observation.get("shape", [])
     return len(shape) == 3 and sorted(shape)[1] >= _PICTURE

@@ -86,7 +86,7 @@ def beyond_native(config: Config, described: Mapping[str, Any]) -> str | None:
     if config.policy.module is not None:
         return f"policy.module is {config.policy.module}"
     if takes_cnn(config.policy, described["observation"]):
-        return f"policy.encoder is {config.policy.encoder}, a cnn for these observations"
+        return "policy.encoder is cnn" if config.policy.encoder == "cnn" else "policy.encoder auto is cnn for pictures"
     if config.torch.device not in ("auto", "cpu"):
         return f"torch.device is {config.torch.device}"
     if config.torch.losses:

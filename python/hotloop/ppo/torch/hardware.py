@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import platform
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +25,14 @@ if TYPE_CHECKING:
     from hotloop.config import TorchConfig
 
 _DTYPES: Final = {"bfloat16": torch.bfloat16, "float16": torch.float16}
+# A layer forward and back. CPUs exist, virtual ones above all, that announce instructions and then die of them.
+_TRIAL: Final = """
+import torch
+weight = torch.ones(64, 64, requires_grad=True)
+with torch.autocast("cpu", torch.{amp}):
+    out = torch.nn.functional.linear(torch.ones(256, 64), weight)
+out.float().sum().backward()
+"""
 # Multiply-adds of a minibatch below which torch's threads wait for each other more than they work.
 _WORTH_SHARING: Final = 1 << 24
 
@@ -41,6 +52,8 @@ class Hardware:
         """By the config; `products` are the multiply-adds of a minibatch, which decide what threads are worth."""
         threads = config.num_threads or num_threads or (_core.usable_cores() if products >= _WORTH_SHARING else 1)
         found = cls(find_device(config.device), threads, _DTYPES.get(config.amp), config.compile)
+        if found.dtype is not None and found.device.type == "cpu":
+            must_survive(config.amp)
         if config.interop_threads is not None and torch.get_num_interop_threads() != config.interop_threads:
             try:
                 torch.set_num_interop_threads(config.interop_threads)
@@ -112,6 +125,19 @@ def find_device(name: str) -> torch.device:
             f"torch.device is {name!r}, which cannot be used here ({why}): there is {', '.join(there)}"
         ) from None
     return device
+
+
+def must_survive(amp: str) -> None:
+    """Tries mixed precision on the CPU in a process of its own, and refuses it where that dies."""
+    done = subprocess.run([sys.executable, "-c", _TRIAL.format(amp=amp)], capture_output=True, text=True, check=False)
+    if done.returncode == 0:
+        return
+    why = done.stderr.strip().splitlines()[-1:] or ["nothing was said"]
+    ended = signal.Signals(-done.returncode).name if done.returncode < 0 else why[0]
+    raise ConfigError(
+        f"torch.amp is {amp}, but torch cannot compute with it on this CPU (a trial ended with {ended}): leave it off, "
+        "or keep torch from instructions that fail here, say with ONEDNN_MAX_CPU_ISA=AVX512_CORE in the environment"
+    )
 
 
 def pin(arrays: Mapping[str, NDArray[Any]]) -> None:

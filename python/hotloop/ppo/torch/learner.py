@@ -110,7 +110,9 @@ class TorchLearner:
             shape = (horizon // self._length, *self._memory.shape)
             self._rollout["memory"] = np.zeros(shape, np.float32)
             self._starts = torch.from_numpy(self._rollout["memory"]).unbind(0)
-        self._evaluate = self.hardware.compiled(self._evaluated, self._try_evaluating)
+        self._evaluate = self.hardware.compiled(
+            self._evaluated, lambda evaluate: self._try_evaluating(evaluate, self._units(minibatch_size))
+        )
         self._update = Update(self._evaluate, self._parameters, self._terms(), config.accumulate)
 
     def _must_divide(self, horizon: int, minibatch_size: int) -> None:
@@ -186,9 +188,11 @@ class TorchLearner:
         outputs, value = outputs.float(), value.float()
         return Outputs(outputs, value, *probabilities(outputs, batch.action, batch.mask, self._choices))
 
-    def _try_evaluating(self, evaluate: Any) -> None:
-        """Once forward and back, with a batch of the rollout's shapes."""
-        now = evaluate(*self._data({"normalize_advantages": False}).whole())
+    def _try_evaluating(self, evaluate: Any, size: int) -> None:
+        """Once forward and back, with a minibatch of the shapes that are to come."""
+        rollout = {**self._rollout, "weight": np.ones_like(self._rollout["weight"])}
+        data = self._data({"normalize_advantages": False}, rollout)
+        now = evaluate(*next(data.minibatches(size, None)))
         (now.log_prob.sum() + now.value.sum()).backward()
         self._parameters.gradient.zero_()
 
@@ -257,12 +261,16 @@ class TorchLearner:
         """Fills advantage, target and weight from the rest of the rollout."""
         self._experience.advantages(settings)
 
-    def _data(self, settings: Mapping[str, Any]) -> Data:
+    def _units(self, minibatch_size: int) -> int:
+        """How many steps, or sequences, a minibatch has."""
+        return minibatch_size if self._memory is None else max(1, minibatch_size // self._length)
+
+    def _data(self, settings: Mapping[str, Any], rollout: Mapping[str, NDArray[Any]] | None = None) -> Data:
         recurrent = None
         if self._memory is not None:
             recurrent = Recurrent(self._length, torch.from_numpy(self._rollout["memory"]).to(self._device))
         return Data(
-            self._rollout,
+            self._rollout if rollout is None else rollout,
             self._features,
             self._device,
             normalize=settings["normalize_advantages"],
@@ -277,9 +285,7 @@ class TorchLearner:
         def order(epoch: int, count: int) -> Tensor:
             return torch.from_numpy(self._experience.order(iteration, epoch, count))
 
-        size = settings["minibatch_size"]
-        if self._memory is not None:
-            size = max(1, size // self._length)
+        size = self._units(settings["minibatch_size"])
         told = self._update.run(self._data(settings), settings, size, order)
         self._experience.watch(settings)
         self._features.set_statistics(self._experience.statistics())
