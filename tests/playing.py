@@ -7,7 +7,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from hotloop.runners.threads import ThreadRunner
+from hotloop.runners.base import Runner
 
 Variant = tuple[str, dict[str, Any]]
 
@@ -74,7 +74,7 @@ def choose(
     return np.asarray(np.argmax((ranks == kth[:, None]) & (mask == 1), axis=1))
 
 
-def choose_for(envs: ThreadRunner, step: int, info: dict[str, Any], seed: int = 0) -> NDArray[Any]:
+def choose_for(envs: Runner, step: int, info: dict[str, Any], seed: int = 0) -> NDArray[Any]:
     """An action for each row of a runner."""
     return choose(envs.single_action_space, envs.num_envs, step, info.get("action_mask"), seed)
 
@@ -101,7 +101,7 @@ class Digest:
         return self._hash.hexdigest()
 
 
-def play(envs: ThreadRunner, steps: int, seed: int = 0) -> str:
+def play(envs: Runner, steps: int, seed: int = 0) -> str:
     """Plays from a seeded reset and gives the checksum of all that was seen."""
     digest = Digest()
     obs, info = envs.reset(seed=seed)

@@ -10,7 +10,7 @@ import pytest
 
 import hotloop
 from hotloop.envs.registration import register_gymnasium
-from hotloop.runners.threads import ThreadRunner
+from hotloop.runners.base import Runner
 from tests.commands import run
 
 IDS = [env.gymnasium_id for env in hotloop.list_envs()]
@@ -39,7 +39,7 @@ def test_registering_again_changes_nothing() -> None:
 @pytest.mark.parametrize("id", IDS)
 def test_make_vec_gives_the_native_runner(id: str) -> None:
     envs = gymnasium.make_vec(id, num_envs=5)
-    assert isinstance(envs, ThreadRunner)
+    assert isinstance(envs, Runner)
     assert envs.env_count == 5
     assert envs.spec is not None
     assert envs.spec.id == id

@@ -12,14 +12,14 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import hotloop
-from hotloop.runners.threads import ThreadRunner
+from hotloop.runners.base import Runner
 from tests.playing import VARIANTS, Variant, choose_for, label
 
 DISCRETE = [variant for variant in VARIANTS if variant[0] not in ("pendulum", "recall")]
 MASKED = [variant for variant in VARIANTS if variant[0] in ("tag", "tictactoe")]
 
 
-def unharmed(envs: ThreadRunner, mistake: Callable[[], Any], error: Any, message: str) -> None:
+def unharmed(envs: Runner, mistake: Callable[[], Any], error: Any, message: str) -> None:
     """The mistake raises; afterwards the envs are where they were, to the last bit, and step on."""
     before = envs.snapshot()
     with pytest.raises(error, match=message):

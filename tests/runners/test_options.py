@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import hotloop
-from hotloop.runners.threads import ThreadRunner
+from hotloop.runners.base import Runner
 from tests.playing import choose_for
 
 
-def steps_until_truncated(envs: ThreadRunner, most: int = 60) -> list[int]:
+def steps_until_truncated(envs: Runner, most: int = 60) -> list[int]:
     """Of each env, from a fresh reset on, with actions that end nothing else."""
     lengths = [0] * envs.env_count
     for step in range(1, most):

@@ -3,6 +3,7 @@
 import gc
 import os
 import signal
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from gymnasium.vector import SyncVectorEnv
 
 import hotloop
-from hotloop.runners.health import EnvError
+from hotloop.runners.health import EnvError, Limits
 from hotloop.runners.processes import ProcessRunner
 from tests.runners.python_envs import BAD, Bad
 
@@ -215,3 +216,90 @@ def test_keywords_of_the_other_kind_of_env_are_refused() -> None:
         hotloop.make_vec(COUNTER, num_threads=2)
     with pytest.raises(ValueError, match="num_workers was given"):
         hotloop.make_vec("cartpole", num_workers=2)
+
+
+def test_steps_go_to_given_arrays_and_come_in_two_parts() -> None:
+    with make(COUNTER, 3, num_workers=1, groups_per_worker=2) as runner:
+        runner.reset(seed=4)
+        expected = play(runner, 2)
+        runner.reset(seed=4)
+        rng = np.random.default_rng(1)
+        first: Any = tuple(np.empty_like(array) for array in expected[0][:4])
+        given = runner.step(rng.integers(0, 2, 3), out=first)
+        assert all(mine is theirs for mine, theirs in zip(given[:4], first, strict=True))
+        runner.step_async(rng.integers(0, 2, 3))
+        second = runner.step_wait()
+        for found, told in ((first, expected[0]), (second, expected[1])):
+            for mine, theirs in zip(found[:4], told[:4], strict=True):
+                np.testing.assert_array_equal(mine, theirs)
+        with pytest.raises(ValueError, match="out: reward has shape"):
+            runner.step([0, 0, 0], out=(first[0], first[0], first[2], first[3]))
+        with pytest.raises(RuntimeError, match="step_wait needs"):
+            runner.step_wait()
+
+
+def test_state_is_read_and_set_by_field() -> None:
+    with make(COUNTER, 3, num_workers=2) as runner:
+        runner.reset(seed=0)
+        play(runner, 2)
+        state = runner.get_state()
+        assert state["walk"].shape == (3, 2)
+        assert state["elapsed_steps"].tolist() == [2, 2, 2]
+        expected = play(runner, 1)[0]
+        runner.set_state({"walk": state["walk"]})
+        np.testing.assert_array_equal(play(runner, 1)[0][0], expected[0])
+        runner.set_state({"walk": np.array([[2.0, 0.25]])}, envs=[1])
+        assert runner.get_state()["walk"][1].tolist() == [2.0, 0.25]
+        with pytest.raises(ValueError, match="no field 'place'; it has: walk"):
+            runner.set_state({"place": [0.0] * 3})
+        with pytest.raises(ValueError, match="expected an entry for each of 3 envs"):
+            runner.set_state({"walk": [0.0]})
+    with make("gymnasium:CartPole-v1", 1, num_workers=0) as plain, pytest.raises(RuntimeError, match="do not offer"):
+        plain.get_state()
+
+
+def test_the_reward_is_weighted() -> None:
+    with make(lambda: Bad(length=3), 1, num_workers=0) as runner:
+        runner.set_reward_weights({"reward": 0.5})
+        runner.reset(seed=0)
+        assert [runner.step([0])[1].tolist() for _ in range(3)] == [[0.5]] * 3
+        assert runner.reward_weights == {"reward": 0.5}
+        assert runner.episodes().return_mean == 1.5
+        with pytest.raises(ValueError, match="reward term"):
+            runner.set_reward_weights({"speed": 1.0})
+
+
+def test_workers_are_tied_to_cores() -> None:
+    cores = sorted(os.sched_getaffinity(0))
+    with make(COUNTER, 2, num_workers=2, limits=Limits(cores=1)) as runner:
+        tied = [os.sched_getaffinity(worker.pid or 0) for worker in runner.health()]
+        assert tied == [{cores[0]}, {cores[1 % len(cores)]}]
+    if Path("/sys/devices/system/node/node0").exists():
+        with make(COUNTER, 1, num_workers=1, limits=Limits(numa_node=0)) as runner:
+            assert os.sched_getaffinity(runner.health()[0].pid or 0) <= set(cores)
+    with pytest.raises(ValueError, match="no such node"):
+        make(COUNTER, 1, num_workers=1, limits=Limits(numa_node=999))
+
+
+@pytest.mark.parametrize("env", [COUNTER, "cartpole"])
+def test_a_second_thread_is_refused_in_words(env: str) -> None:
+    with hotloop.make_vec(env, 50_000 if env == "cartpole" else 2) as runner:
+        runner.reset(seed=0)
+        said: list[str] = []
+        over = threading.Event()
+
+        def step() -> None:
+            while not over.is_set():
+                try:
+                    runner.step(np.zeros(runner.num_envs, np.int64))
+                except RuntimeError as error:
+                    said.append(str(error))
+                    over.set()
+
+        threads = [threading.Thread(target=step) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        assert said
+        assert all("another thread is using this runner" in words for words in said)

@@ -6,19 +6,19 @@ import numpy as np
 import pytest
 
 import hotloop
+from hotloop.runners.base import Runner
 from hotloop.runners.rollout import Rollout
-from hotloop.runners.threads import ThreadRunner
 from tests.playing import VARIANTS, Variant, choose, label
 
 HORIZON = 25
 ENVS = 7
 
 
-def rows_of(envs: ThreadRunner, group: int) -> range:
+def rows_of(envs: Runner, group: int) -> range:
     return range(envs.num_envs)[envs.group_rows(group)]
 
 
-def fill(envs: ThreadRunner, rollout: Rollout) -> list[np.ndarray[Any, Any]]:
+def fill(envs: Runner, rollout: Rollout) -> list[np.ndarray[Any, Any]]:
     """Plays a whole rollout, each group at its own pace; gives the actions by time."""
     space = envs.single_action_space
     actions = [np.zeros_like(envs.action_space.sample()) for _ in range(rollout.horizon)]

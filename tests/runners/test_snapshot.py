@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hotloop
-from hotloop.runners.threads import ThreadRunner
+from hotloop.runners.base import Runner
 from tests.playing import VARIANTS, Digest, Variant, choose_for, label
 
 MODES = ["next_step", "same_step", "disabled"]
 
 
-def step_on(envs: ThreadRunner, info: dict[str, Any], steps: int, start: int = 0) -> str:
+def step_on(envs: Runner, info: dict[str, Any], steps: int, start: int = 0) -> str:
     """Plays on and gives the checksum of what was seen; resets by hand where nobody else does."""
     digest = Digest()
     for step in range(start, start + steps):

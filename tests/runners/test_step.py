@@ -167,3 +167,18 @@ def test_amounts_are_clipped_however_large() -> None:
     expected = envs.step(np.array([[2.0], [-2.0], [2.0], [-2.0]], np.float32))[0]
     envs.reset(seed=0)
     assert np.array_equal(envs.step([[2.5], [-1e300], [1e300], [-9.0]])[0], expected)
+
+
+def test_a_step_in_two_parts_is_a_step() -> None:
+    with hotloop.make_vec("cartpole", 6, num_groups=3) as envs:
+        envs.reset(seed=0)
+        expected = [envs.step([0, 1] * 3) for _ in range(20)]
+        envs.reset(seed=0)
+        for told in expected:
+            envs.step_async([0, 1] * 3)
+            for mine, theirs in zip(envs.step_wait()[:4], told[:4], strict=True):
+                np.testing.assert_array_equal(mine, theirs)
+        with pytest.raises(RuntimeError, match="step_wait needs"):
+            envs.step_wait()
+        with pytest.raises(ValueError, match="expected 6 of them"):
+            envs.step_async([0])

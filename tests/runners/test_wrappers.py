@@ -10,7 +10,7 @@ from gymnasium.vector import VectorEnv
 from gymnasium.wrappers import vector as wrappers
 
 import hotloop
-from hotloop.runners.threads import ThreadRunner
+from hotloop.runners.base import Runner
 
 Wrap = Callable[[VectorEnv[Any, Any, Any]], VectorEnv[Any, Any, Any]]
 UNIT = gymnasium.spaces.Box(-1, 1, (4,), np.float32)
@@ -53,7 +53,7 @@ def _all_observations(envs: VectorEnv[Any, Any, Any]) -> VectorEnv[Any, Any, Any
     return wrappers.TransformObservation(envs, np.tanh, batched, UNIT)
 
 
-def runner(name: str, **keywords: Any) -> ThreadRunner:
+def runner(name: str, **keywords: Any) -> Runner:
     if name == "tag-grid":
         # A wrapper that looks at observations does not mind that rows share an env.
         return hotloop.make_vec("tag", 3, options={"observation": "grid"}, **keywords)

@@ -17,17 +17,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hotloop.ppo.learners import Learner
+    from hotloop.runners.base import Runner
     from hotloop.runners.batch import Batch
-    from hotloop.runners.processes import ProcessRunner
-    from hotloop.runners.threads import ThreadRunner
 
 
 class Server:
     """Fills a learner's rollout from a runner that resets envs in the same step; `obs` and `info` are what it sees."""
 
-    def __init__(
-        self, learner: Learner, runner: ThreadRunner | ProcessRunner, obs: NDArray[Any], info: dict[str, Any]
-    ) -> None:
+    def __init__(self, learner: Learner, runner: Runner, obs: NDArray[Any], info: dict[str, Any]) -> None:
         self._learner = learner
         self._runner = runner
         self._arrays = learner.rollout()

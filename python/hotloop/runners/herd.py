@@ -107,6 +107,7 @@ class Herd:
         self.views = self.layout.views(memory)
         self.views["number"][:] = -1
         self.views["valid"][:] = True
+        self.views["weight"][:] = 1.0
         plan = self._plan
         self.signals = _core.Signals(self.views["signals"], len(plan.workers), len(plan.groups))
         self.plan = plan

@@ -77,6 +77,7 @@ class Layout:
             # What the runner asks for besides steps.
             "turn": (np.int64, (groups,)),
             "which": (np.bool_, (envs,)),
+            "weight": (np.float32, (1,)),
             "key": (np.uint64, (envs,)),
             "seed": (np.uint64, (envs,)),
             "seeded": (np.bool_, (envs,)),

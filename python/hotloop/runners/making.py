@@ -3,12 +3,13 @@
 import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 from gymnasium.vector import AutoresetMode
 
 from hotloop.envs.loading import load_env
 from hotloop.envs.registry import is_native, native_name
+from hotloop.runners.base import Runner
 from hotloop.runners.health import Limits
 from hotloop.runners.threads import ThreadRunner
 
@@ -31,7 +32,7 @@ def make_vec(
     groups_per_worker: int = 2,
     limits: Limits | None = None,
     worker_python: str | os.PathLike[str] | None = None,
-) -> ThreadRunner:
+) -> Runner:
     """Many envs as one `gymnasium.vector.VectorEnv`.
 
     Args:
@@ -78,7 +79,7 @@ def make_vec(
         _refuse(env, num_threads=num_threads, num_groups=num_groups, render_mode=render_mode)
         if pin_threads or action_repeat != 1:
             raise ValueError("pin_threads and action_repeat are for native envs")
-        made = ProcessRunner(
+        return ProcessRunner(
             env,
             num_envs,
             num_workers=num_workers,
@@ -91,8 +92,6 @@ def make_vec(
             limits=limits,
             worker_python=worker_python,
         )
-        # It has the same interface, and `health` and `listen` besides; which of the two it is, the name alone tells.
-        return cast("ThreadRunner", made)
     _refuse(env, num_workers=num_workers, limits=limits, worker_python=worker_python)
     return ThreadRunner(
         native_name(env),
@@ -120,7 +119,7 @@ def _refuse(env: object, **given: object) -> None:
 _OF_RUNNER = set(inspect.signature(make_vec).parameters) - {"env", "num_envs", "options"}
 
 
-def make_gymnasium_vec(num_envs: int, native_name: str, **keywords: Any) -> ThreadRunner:
+def make_gymnasium_vec(num_envs: int, native_name: str, **keywords: Any) -> Runner:
     """What `gymnasium.make_vec("hotloop/...")` calls: keywords that are not the runner's are options of the env."""
     of_runner = {name: keywords.pop(name) for name in _OF_RUNNER & keywords.keys()}
     options = {**keywords.pop("options", {}), **keywords}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hotloop.runners.rollout import Final
+from hotloop.runners.rollout import Final, Rollout
 from hotloop.runners.worker import ENDED
 
 if TYPE_CHECKING:
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     from hotloop.runners.processes import ProcessRunner
 
 _OUTCOMES = ("reward", "terminated", "truncated", "cut")
-_SEEN = {"obs": "obs", "valid": "valid", "policy": "policy", "action_mask": "mask"}
+_SEEN = {"obs": "obs", "valid": "valid", "policy": "policy", "action_mask": "mask", "infos": "infos"}
 
 
 def _room(slots: int, like: NDArray[Any]) -> NDArray[Any]:
     return np.zeros((slots, *like.shape), like.dtype)
 
 
-class ProcessRollout:
+class ProcessRollout(Rollout):
     """`horizon` steps of every row, time first; see `Rollout`."""
 
     def __init__(self, runner: ProcessRunner, horizon: int) -> None:
-        self._runner = runner
+        self._owner = runner
         self.horizon = horizon
         views = runner._views
         seen = {ours: theirs for ours, theirs in _SEEN.items() if theirs in views}
@@ -40,6 +40,7 @@ class ProcessRollout:
         self.valid: NDArray[np.bool_] = arrays["valid"]
         self.policy: NDArray[np.int32] = arrays["policy"]
         self.action_mask: NDArray[np.int8] | None = arrays.get("action_mask")
+        self.infos: dict[str, NDArray[np.float32]] = runner._infos.split(arrays["infos"])
         self._seen = seen
         self._arrays = arrays
         self._finals: dict[tuple[int, int], NDArray[Any]] = {}
@@ -47,16 +48,16 @@ class ProcessRollout:
     def begin(self) -> None:
         """Writes what every row sees now to slot 0."""
         for name, shared in self._seen.items():
-            self._arrays[name][0] = self._runner._views[shared]
+            self._arrays[name][0] = self._owner._views[shared]
 
     def send(self, actions: ArrayLike, group: int, slot: int) -> None:
         """Sends a group on its way with what it decided at time `slot`; `recv` hands it back."""
-        self._runner._send(actions, group)
-        self._runner._targets[group] = (self, slot)
+        self._owner._send(actions, group)
+        self._owner._targets[group] = (self, slot)
 
     def keep(self, group: int, slot: int) -> None:
         """Takes over what a group's step brought."""
-        runner, rows = self._runner, self._runner._rows[group]
+        runner, rows = self._owner, self._owner._rows[group]
         for name in _OUTCOMES:
             self._arrays[name][slot, rows] = runner._views[name][rows]
         for name, shared in self._seen.items():

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import ArrayLike, NDArray
 
     from hotloop.runners.herd import Herd
 
@@ -71,6 +73,48 @@ def unpack(herd: Herd, name: str, state: bytes) -> NDArray[np.bool_]:
         views["seed"][env] = keyed_seed(int(views["key"][env]), int(views["number"][env]) + 1)
         views["seeded"][env] = True
     return anew
+
+
+def fields(herd: Herd) -> dict[str, NDArray[Any]]:
+    """What envs offer of their state, an entry per env."""
+    told = _offered(herd)
+    first = told[0][0]
+    found = {name: np.stack([told[env][0][name] for env in range(herd.plan.envs)]) for name in first if _own(name)}
+    return {**found, "elapsed_steps": np.stack([told[env][2].max() for env in range(herd.plan.envs)])}
+
+
+def put_fields(herd: Herd, given: Mapping[str, ArrayLike], envs: Sequence[int]) -> None:
+    """Replaces fields of some envs' state."""
+    told = _offered(herd)
+    known = [name for name in told[0][0] if _own(name)]
+    changed = {}
+    arrays = {name: np.asarray(values) for name, values in given.items()}
+    for name, values in arrays.items():
+        if name not in known:
+            raise ValueError(f"the envs' state has no field {name!r}; it has: {', '.join(known)}")
+        if values.shape[:1] != (len(envs),):
+            raise ValueError(f"{name} has shape {list(values.shape)}: expected an entry for each of {len(envs)} envs")
+    for i, env in enumerate(envs):
+        state, total, length = told[env]
+        changed[env] = ({**state, **{name: values[i] for name, values in arrays.items()}}, total, length)
+    for worker in range(len(herd.plan.workers)):
+        own = {env: changed[env] for env in herd.plan.envs_of(worker) if env in changed}
+        if own:
+            herd.talk(worker, "show_state", own)
+
+
+def _own(name: str) -> bool:
+    """Whether a field is the env's, not one that its adapter adds."""
+    return not name.startswith("hotloop: ")
+
+
+def _offered(herd: Herd) -> dict[int, Any]:
+    told: dict[int, Any] = {}
+    for worker in range(len(herd.plan.workers)):
+        told |= herd.talk(worker, "get_state")
+    if any(state is None for state, _, _ in told.values()):
+        raise RuntimeError("the envs do not offer their state: give them get_state() and set_state(dict)")
+    return told
 
 
 def _state_of(arrays: Any, env: int) -> dict[str, NDArray[Any]]:

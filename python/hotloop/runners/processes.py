@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 from numpy.typing import ArrayLike, NDArray
 
@@ -19,25 +20,23 @@ from hotloop import _core
 from hotloop.envs.spaces import action_space, observation_space
 from hotloop.runners import arguments, process_state
 from hotloop.runners.actions import ActionTaker
+from hotloop.runners.base import OneAtATime, Runner
 from hotloop.runners.batch import Batch
 from hotloop.runners.episodes import EpisodeBook
 from hotloop.runners.health import Limits, Listener, WorkerHealth
 from hotloop.runners.herd import Herd
 from hotloop.runners.infos import InfoMaker
 from hotloop.runners.process_rollout import ProcessRollout
-from hotloop.runners.reports import EpisodeReport, FaultReport
+from hotloop.runners.reports import FaultReport
 from hotloop.runners.worker import ENDED, FAULTED, RESET, keyed_seed
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
-    Step = tuple[NDArray[Any], NDArray[np.float32], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]
-    Seen = tuple[NDArray[Any], dict[str, Any]]
+    from hotloop.runners.base import Out, Seen, Step
 
 _OUTCOME = ("obs", "reward", "terminated", "truncated")
 
 
-class ProcessRunner(VectorEnv[Any, Any, Any]):
+class ProcessRunner(Runner):
     """Python envs stepped by worker processes. Made by `hotloop.make_vec`, which says what the arguments mean.
 
     It has the interface of the runner of native envs. A worker that raises, dies, hangs or takes too much memory is
@@ -110,6 +109,7 @@ class ProcessRunner(VectorEnv[Any, Any, Any]):
         self._numbers = np.arange(self.num_envs)
         self._targets: dict[int, tuple[ProcessRollout, int]] = {}
         self._started = False
+        self._in_use = OneAtATime()
         self._seed_now: int | None = None
         self.started_anew = 0
         """How many envs the last `restore` could not bring back, because they do not offer their state."""
@@ -144,13 +144,14 @@ class ProcessRunner(VectorEnv[Any, Any, Any]):
                     self._views["number"][env] = -1
                     self._views["seed"][env], self._views["seeded"][env] = one, True
             self._seed_now = -1
-        self._herd.well()
-        self._views["which"][:] = which
-        for group in range(self.num_groups):
-            self._herd.send(group, RESET)
-        self._collect_all()
-        self._started = True
-        return self._see()
+        with self._in_use:
+            self._herd.well()
+            self._views["which"][:] = which
+            for group in range(self.num_groups):
+                self._herd.send(group, RESET)
+            self._collect_all()
+            self._started = True
+            return self._see()
 
     def _seed(self, seed: int, attempt: int = 0, which: NDArray[np.bool_] | None = None) -> None:
         """Gives every env a key, which the seeds of its episodes are made of."""
@@ -162,32 +163,56 @@ class ProcessRunner(VectorEnv[Any, Any, Any]):
                 self._views["seed"][env], self._views["seeded"][env] = keyed_seed(key, 0), True
         self._seed_now = seed if which is None or which.all() else -1
 
-    @property
-    def np_random_seed(self) -> int | None:
-        """The seed of the envs: `None` before the first reset, -1 when no single one is known."""
-        return self._seed_now
+    def step(self, actions: ArrayLike, out: Out | None = None) -> Step:
+        """Steps every env; gives observation, reward, terminated, truncated and info.
 
-    def step(self, actions: ArrayLike) -> Step:
-        """Steps every env; gives observation, reward, terminated, truncated and info."""
-        self.step_async(actions)
-        return self.step_wait()
+        Args:
+            actions: One per row. A bad one raises, naming row and value, and no env moves.
+            out: Arrays for observation, reward, terminated and truncated to be written to, and returned.
+        """
+        if out is not None:
+            self._check_out(out)
+        with self._in_use:
+            self._begin_step(actions)
+            return self._end_step(out)
+
+    def _check_out(self, out: Out) -> None:
+        for name, array in zip(_OUTCOME, out, strict=True):
+            like = self._views[name]
+            if array.shape != like.shape or array.dtype != like.dtype:
+                raise ValueError(
+                    f"out: {name} has shape {list(array.shape)} and dtype {array.dtype}: expected {list(like.shape)} "
+                    f"and {like.dtype}"
+                )
 
     def step_async(self, actions: ArrayLike) -> None:
         """Sends every env on its way, with an action for each row."""
+        with self._in_use:
+            self._begin_step(actions)
+
+    def step_wait(self) -> Step:
+        """Waits for what `step_async` began."""
+        if len(self._herd.flying) != self.num_groups:
+            raise RuntimeError("step_wait needs the actions of step_async")
+        with self._in_use:
+            return self._end_step(None)
+
+    def _begin_step(self, actions: ArrayLike) -> None:
         self._must_be_idle("step")
         self._must_have_started()
         self._take(actions, slice(None), range(self.num_groups), self._rows)
         for group in range(self.num_groups):
             self._herd.send(group)
 
-    def step_wait(self) -> Step:
-        """Waits for what `step_async` began."""
-        if len(self._herd.flying) != self.num_groups:
-            raise RuntimeError("step_wait needs the actions of step_async")
+    def _end_step(self, out: Out | None) -> Step:
         self._collect_all()
-        views = self._views
-        obs, reward, terminated, truncated = (views[name].copy() for name in _OUTCOME)
-        return obs, reward, terminated, truncated, self._info(range(self.num_groups), slice(None), copy=True)
+        info = self._info(range(self.num_groups), slice(None), copy=True)
+        if out is None:
+            obs, reward, terminated, truncated = (self._views[name].copy() for name in _OUTCOME)
+            return obs, reward, terminated, truncated, info
+        for name, array in zip(_OUTCOME, out, strict=True):
+            array[...] = self._views[name]
+        return *out, info
 
     def _collect_all(self) -> None:
         self._count(self._herd.receive(self.num_groups))
@@ -238,8 +263,9 @@ class ProcessRunner(VectorEnv[Any, Any, Any]):
 
     def send(self, actions: ArrayLike, group: int) -> None:
         """Sends one group on its way, with an action for each of its rows; `recv` hands it back."""
-        self._send(actions, group)
-        self._targets.pop(group, None)
+        with self._in_use:
+            self._send(actions, group)
+            self._targets.pop(group, None)
 
     def _send(self, actions: ArrayLike, group: int) -> None:
         self._must_have_started()
@@ -253,12 +279,13 @@ class ProcessRunner(VectorEnv[Any, Any, Any]):
         """Waits for the `groups_per_batch` groups that are ready first, or for those in flight if they are fewer."""
         if not self._herd.flying:
             raise RuntimeError("no group is in flight: send one first")
-        groups = self._herd.receive(self.groups_per_batch)
-        self._count(groups)
-        for group in groups:
-            if group in self._targets:
-                rollout, slot = self._targets.pop(group)
-                rollout.keep(group, slot)
+        with self._in_use:
+            groups = self._herd.receive(self.groups_per_batch)
+            self._count(groups)
+            for group in groups:
+                if group in self._targets:
+                    rollout, slot = self._targets.pop(group)
+                    rollout.keep(group, slot)
         rows: Any = (
             self._rows[groups[0]]
             if len(groups) == 1
@@ -283,6 +310,35 @@ class ProcessRunner(VectorEnv[Any, Any, Any]):
     def set_policies(self, table: ArrayLike) -> None:
         """Says which policy plays each seat (`table[env, seat]`), from each env's next reset on."""
         self._views["next_policy"][:] = arguments.policies(table, self.env_count, self.seats)
+
+    @property
+    def reward_weights(self) -> dict[str, float]:
+        """What the envs' reward, the one term there is, is multiplied with."""
+        return {"reward": self._views["weight"].item(0)}
+
+    def set_reward_weights(self, weights: Mapping[str, float]) -> None:
+        """Sets the weight, from the next step on."""
+        self._must_be_idle("set_reward_weights")
+        for name, weight in weights.items():
+            arguments.one_of("reward term", name, self.reward_weights)
+            if not math.isfinite(weight):
+                raise ValueError(f"the weight of {name} is {weight}: expected a finite number")
+            self._views["weight"][0] = weight
+
+    def get_state(self) -> dict[str, NDArray[Any]]:
+        """What the envs' own `get_state` gives, an entry per env; `elapsed_steps` counts the steps of the episode."""
+        self._must_be_idle("get_state")
+        return process_state.fields(self._herd)
+
+    def set_state(self, fields: Mapping[str, ArrayLike], envs: ArrayLike | None = None) -> Seen:
+        """Sets fields through the envs' own `set_state`, of all envs or of those named by index.
+
+        Rows see what `set_state` returns, if it returns an observation; otherwise what they saw, until the next step.
+        """
+        self._must_be_idle("set_state")
+        which = list(range(self.env_count)) if envs is None else arguments.indices("envs", envs, self.env_count)
+        process_state.put_fields(self._herd, fields, which)
+        return self._see()
 
     def snapshot(self) -> bytes:
         """What is known of every env: its whole state where it offers that as arrays, else which episode it plays.
@@ -311,10 +367,6 @@ class ProcessRunner(VectorEnv[Any, Any, Any]):
     def _told_episodes(self) -> _core._Episodes:
         """The episodes that finished since the last call, as the trainer counts them."""
         return self._book.take()
-
-    def episodes(self) -> EpisodeReport:
-        """The episodes that finished since the last call."""
-        return EpisodeReport.from_core(self._told_episodes(), self.reward_terms, self.metrics)
 
     def faults(self) -> FaultReport:
         """What went wrong since the last call; each env was reset, and its episode dropped."""
@@ -347,14 +399,6 @@ class ProcessRunner(VectorEnv[Any, Any, Any]):
     def close_extras(self, **kwargs: Any) -> None:
         """Ends the workers; called by `close`, which may come at any time and more than once."""
         self._herd.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a runner owns processes and cannot be copied or pickled: make another one")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 from numpy.typing import ArrayLike, NDArray
 
@@ -16,21 +16,19 @@ from hotloop.rendering import MODES, as_picture, as_text, check_mode, pace
 from hotloop.rendering.scene import scenes
 from hotloop.runners import arguments
 from hotloop.runners.arrivals import Arrivals
+from hotloop.runners.base import IN_USE, Runner
 from hotloop.runners.batch import Batch
 from hotloop.runners.infos import InfoMaker
-from hotloop.runners.reports import EpisodeReport, Fault, FaultReport
+from hotloop.runners.reports import Fault, FaultReport
 from hotloop.runners.rollout import Rollout
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
-    Step = tuple[NDArray[Any], NDArray[np.float32], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]
-    Seen = tuple[NDArray[Any], dict[str, Any]]
+    from hotloop.runners.base import Out, Seen, Step
 
 _OUTCOME = ("obs", "reward", "terminated", "truncated")
 
 
-class ThreadRunner(VectorEnv[Any, Any, Any]):
+class ThreadRunner(Runner):
     """Native envs stepped by native threads. Made by `hotloop.make_vec`, which says what the arguments mean.
 
     `num_envs` counts rows, the leading dimension of every batch: `env_count` envs with `seats` rows each. Arrays that
@@ -103,21 +101,36 @@ class ThreadRunner(VectorEnv[Any, Any, Any]):
         self._arrivals = Arrivals(self._pool)
         self._seed_now: int | None = None
 
-    def step(
-        self,
-        actions: ArrayLike,
-        out: tuple[NDArray[Any], NDArray[np.float32], NDArray[np.bool_], NDArray[np.bool_]] | None = None,
-    ) -> Step:
+    def step(self, actions: ArrayLike, out: Out | None = None) -> Step:
         """Steps every env; gives observation, reward, terminated, truncated and info.
 
         Args:
             actions: One per row. A bad one raises, naming row and value, and no env moves.
             out: Arrays for observation, reward, terminated and truncated to be written to, and returned.
         """
-        result = self._step(actions, out)
+        try:
+            result = self._step(actions, out)
+        except RuntimeError as error:
+            raise _explained(error) from None
         if result[4]:
             self._infos.complete(result[4], self.num_envs)
         return result
+
+    def step_async(self, actions: ArrayLike) -> None:
+        """Sends every group on its way, with an action for each row."""
+        given = np.asarray(actions)
+        if given.shape[:1] != (self.num_envs,):
+            raise ValueError(f"the actions have shape {list(given.shape)}: expected {self.num_envs} of them")
+        for group, rows in enumerate(self._arrivals.slices):
+            self.send(given[rows], group)
+
+    def step_wait(self) -> Step:
+        """Waits for what `step_async` began."""
+        if self._pool.in_flight != self.num_groups:
+            raise RuntimeError("step_wait needs the actions of step_async")
+        batch = self._receive(self.num_groups, in_order=True)
+        info = {name: value.copy() if isinstance(value, np.ndarray) else value for name, value in batch.info.items()}
+        return batch.obs.copy(), batch.reward.copy(), batch.terminated.copy(), batch.truncated.copy(), info
 
     def reset(
         self,
@@ -160,11 +173,6 @@ class ThreadRunner(VectorEnv[Any, Any, Any]):
         self._pool.seed(seed, attempt)
         self._seed_now = seed
 
-    @property
-    def np_random_seed(self) -> int | None:
-        """The seed of the envs' streams: `None` before the first reset, -1 when no single one is known."""
-        return self._seed_now
-
     def _complete(self, obs: NDArray[Any], info: dict[str, Any]) -> Seen:
         self._infos.complete(info, self.num_envs)
         return obs, info
@@ -175,12 +183,23 @@ class ThreadRunner(VectorEnv[Any, Any, Any]):
 
     def send(self, actions: ArrayLike, group: int) -> None:
         """Sends one group on its way, with an action for each of its rows; `recv` hands it back."""
-        self._pool.send(actions, group)
+        try:
+            self._pool.send(actions, group)
+        except RuntimeError as error:
+            raise _explained(error) from None
         self._arrivals.expect(group, None)
 
     def recv(self) -> Batch:
         """Waits for the `groups_per_batch` groups that are ready first, or for those in flight if they are fewer."""
-        groups, faulted = self._pool.recv(self.groups_per_batch)
+        return self._receive(self.groups_per_batch)
+
+    def _receive(self, count: int, *, in_order: bool = False) -> Batch:
+        try:
+            groups, faulted = self._pool.recv(count)
+        except RuntimeError as error:
+            raise _explained(error) from None
+        if in_order:
+            groups = sorted(groups)
         names = [*_OUTCOME, *self._told]
         if faulted:
             names.append("cut")
@@ -257,10 +276,6 @@ class ThreadRunner(VectorEnv[Any, Any, Any]):
         """The episodes that finished since the last call, as the trainer counts them."""
         return self._pool.episodes()
 
-    def episodes(self) -> EpisodeReport:
-        """The episodes that finished since the last call."""
-        return EpisodeReport.from_core(self._told_episodes(), self.reward_terms, self.metrics)
-
     def faults(self) -> FaultReport:
         """The envs that gave what they must not give, since the last call; each was cut and reset."""
         count, first = self._pool.faults()
@@ -270,14 +285,6 @@ class ThreadRunner(VectorEnv[Any, Any, Any]):
         """Ends the threads; called by `close`, which may come at any time and more than once."""
         self._pool.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
-
     def __reduce__(self) -> NoReturn:
         raise TypeError(
             "a runner owns threads and cannot be copied or pickled: make another one and restore a snapshot"
@@ -285,3 +292,8 @@ class ThreadRunner(VectorEnv[Any, Any, Any]):
 
     def __repr__(self) -> str:
         return f"ThreadRunner({self.name!r}, num_envs={self.env_count}, num_threads={self.num_threads})"
+
+
+def _explained(error: RuntimeError) -> RuntimeError:
+    """The core lends itself to one thread at a time, and says so in words of its own."""
+    return RuntimeError(IN_USE) if str(error).startswith("Already ") else error

@@ -197,6 +197,8 @@ class Worker:
             except Exception as error:
                 faulted = True
                 self._fault(place, error)
+        if (weight := self._views["weight"].item(0)) != 1.0:
+            flock.reward *= weight
         flock.total += flock.reward
         if not self._all_finite(flock):
             for place in flock.places:
@@ -306,16 +308,25 @@ class Worker:
             at: (place.env.get_state(), place.total.copy(), place.length.copy()) for at, place in self._places.items()
         }
 
-    def set_state(self, states: dict[int, tuple[dict[str, Any], Any, Any]]) -> None:
-        """Puts these envs into such states; what their rows see is the runner's to restore."""
+    def set_state(self, states: dict[int, tuple[dict[str, Any], Any, Any]], *, show: bool = False) -> None:
+        """Puts these envs into such states; rows see what they saw, or with `show` what the env then tells."""
         for at, (state, total, length) in states.items():
             place = self._places[at]
             kept = [array.copy() for array in place.rows if array is not None]
             place.env.reset(0, None)
-            place.env.set_state(state)
+            seen = place.env.set_state(state)
             for array, before in zip([array for array in place.rows if array is not None], kept, strict=True):
                 array[...] = before
             place.total[:], place.length[:] = total, length
+            if show:
+                self._views["over"][at] = False
+                place.rows.valid.fill(True)
+                if seen is not None:
+                    place.env.show_state(seen)
+
+    def show_state(self, states: dict[int, tuple[dict[str, Any], Any, Any]]) -> None:
+        """As `set_state`, and the envs play on from there, also if they were over."""
+        self.set_state(states, show=True)
 
     def close(self) -> None:
         """Closes every env."""

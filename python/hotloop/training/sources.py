@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from hotloop.config import Config
     from hotloop.config.models import RunnerConfig
     from hotloop.ppo.learners import Learner
+    from hotloop.runners.base import Runner
     from hotloop.runners.health import WorkerHealth
     from hotloop.runners.processes import ProcessRunner
     from hotloop.runners.reports import Fault
-    from hotloop.runners.threads import ThreadRunner
 
 # Rows of a group, which one thread carries through the horizon.
 _GROUP_ROWS = 64
@@ -112,7 +112,7 @@ class NativeSource:
 class ServedSource:
     """Any runner that resets envs in the same step; the policy serves the groups that are ready first."""
 
-    def __init__(self, runner: ThreadRunner | ProcessRunner, described: Mapping[str, Any]) -> None:
+    def __init__(self, runner: Runner, described: Mapping[str, Any]) -> None:
         self.described = described
         self.rows = runner.num_envs
         self.runner = runner

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _ARRAY: Final = np.ndarray
-_ELAPSED: Final = "elapsed_steps of time limits"
-_RANDOM: Final = "state of np_random"
+# Of the state, what the env itself knows nothing of.
+_ELAPSED: Final = "hotloop: elapsed_steps of time limits"
+_RANDOM: Final = "hotloop: state of np_random"
 
 
 def make(id: str, options: Mapping[str, Any]) -> Any:
@@ -106,14 +107,18 @@ class GymnasiumEnv:
         own = {name: np.asarray(value) for name, value in offer().items()}
         return {**own, _ELAPSED: limits, _RANDOM: np.frombuffer(random, np.uint8)}
 
-    def set_state(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Hands it back to the env."""
+    def set_state(self, state: Mapping[str, NDArray[Any]]) -> Any:
+        """Hands it back to the env; gives what that returns, which may be an observation."""
         own = dict(state)
         for limit, elapsed in zip(self._limits(), own.pop(_ELAPSED).tolist(), strict=True):
             limit._elapsed_steps = elapsed
         random = json.loads(own.pop(_RANDOM).tobytes())
         self._env.unwrapped.np_random.bit_generator.state = random
-        self._env.unwrapped.set_state(own)
+        return self._env.unwrapped.set_state(own)
+
+    def show_state(self, seen: Any) -> None:
+        """Writes an observation."""
+        self._write(seen, self._obs)
 
     def _limits(self) -> list[Any]:
         found, env = [], self._env

@@ -50,8 +50,11 @@ class Adapted(Protocol):
     def get_state(self) -> dict[str, NDArray[Any]] | None:
         """The whole state as arrays, if the env offers it."""
 
-    def set_state(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Goes to such a state."""
+    def set_state(self, state: Mapping[str, NDArray[Any]]) -> Any:
+        """Goes to such a state; gives what is seen there, if the env tells."""
+
+    def show_state(self, seen: Any) -> None:
+        """Writes what `set_state` gave."""
 
     def close(self) -> None:
         """Frees what it holds."""

@@ -76,6 +76,9 @@ class Seats:
         """Not offered."""
         return None
 
-    def set_state(self, state: Mapping[str, NDArray[Any]]) -> None:
+    def show_state(self, seen: Any) -> None:
+        """Not offered."""
+
+    def set_state(self, state: Mapping[str, NDArray[Any]]) -> Any:
         """Not offered."""
         raise NotImplementedError("this env does not offer its state")

@@ -1,0 +1,161 @@
+"""What every runner is, whoever steps its envs: the interface that `hotloop.make_vec` promises."""
+
+from __future__ import annotations
+
+import threading
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+from gymnasium.vector import VectorEnv
+
+from hotloop.runners.reports import EpisodeReport, FaultReport
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
+
+    from hotloop import _core
+    from hotloop.runners.batch import Batch
+    from hotloop.runners.rollout import Rollout
+
+    Step = tuple[NDArray[Any], NDArray[np.float32], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]
+    Seen = tuple[NDArray[Any], dict[str, Any]]
+    Out = tuple[NDArray[Any], NDArray[np.float32], NDArray[np.bool_], NDArray[np.bool_]]
+
+IN_USE = (
+    "another thread is using this runner: one thread at a time may call it. Give each thread a runner of its own, or "
+    "hold a lock around its calls"
+)
+
+
+class OneAtATime:
+    """Refuses a second thread; the same thread may enter again, as a listener does that looks at its runner."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+
+    def __enter__(self) -> None:
+        if not self._lock.acquire(blocking=False):
+            raise RuntimeError(IN_USE)
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+class Runner(VectorEnv[Any, Any, Any]):
+    """Many envs as one vector env. `num_envs` counts rows, `env_count` envs with `seats` rows each."""
+
+    name: str
+    env_count: int
+    seats: int
+    num_groups: int
+    groups_per_batch: int
+    first_env: int
+    options: dict[str, Any]
+    masked: bool
+    reward_terms: tuple[str, ...]
+    metrics: tuple[str, ...]
+    _seed_now: int | None
+
+    @abstractmethod
+    def reset(
+        self, *, seed: int | Sequence[int | None] | None = None, options: Mapping[str, Any] | None = None
+    ) -> Seen:
+        """Starts a new episode in every env, or in some; gives observation and info."""
+
+    @abstractmethod
+    def step(self, actions: ArrayLike, out: Out | None = None) -> Step:
+        """Steps every env; gives observation, reward, terminated, truncated and info."""
+
+    @abstractmethod
+    def step_async(self, actions: ArrayLike) -> None:
+        """Sends every env on its way, with an action for each row."""
+
+    @abstractmethod
+    def step_wait(self) -> Step:
+        """Waits for what `step_async` began."""
+
+    @abstractmethod
+    def group_rows(self, group: int) -> slice:
+        """The rows of a group."""
+
+    @abstractmethod
+    def send(self, actions: ArrayLike, group: int) -> None:
+        """Sends one group on its way, with an action for each of its rows; `recv` hands it back."""
+
+    @abstractmethod
+    def recv(self) -> Batch:
+        """Waits for the `groups_per_batch` groups that are ready first, or for those in flight if they are fewer."""
+
+    @abstractmethod
+    def rollout(self, horizon: int) -> Rollout:
+        """Memory for `horizon` steps of every row, which groups can be sent to."""
+
+    @abstractmethod
+    def configure(self, options: Mapping[str, Any], envs: ArrayLike | None = None) -> None:
+        """Changes env options from each env's next reset on, in all envs or in those named by index."""
+
+    @abstractmethod
+    def set_policies(self, table: ArrayLike) -> None:
+        """Says which policy plays each seat (`table[env, seat]`), from each env's next reset on."""
+
+    @property
+    @abstractmethod
+    def reward_weights(self) -> dict[str, float]:
+        """The weight of each reward term; the reward is the weighted sum of the terms."""
+
+    @abstractmethod
+    def set_reward_weights(self, weights: Mapping[str, float]) -> None:
+        """Sets the weights of the terms that are named, from the next step on."""
+
+    @abstractmethod
+    def get_state(self) -> dict[str, NDArray[Any]]:
+        """Every field of the envs' state, an entry per env."""
+
+    @abstractmethod
+    def set_state(self, fields: Mapping[str, ArrayLike], envs: ArrayLike | None = None) -> Seen:
+        """Sets fields of all envs, or of those named by index; gives what every row sees now."""
+
+    @abstractmethod
+    def snapshot(self) -> bytes:
+        """What is known of every env, for `restore`."""
+
+    @abstractmethod
+    def restore(self, state: bytes) -> Seen:
+        """Goes back to a snapshot; gives what every row sees now."""
+
+    @abstractmethod
+    def faults(self) -> FaultReport:
+        """What went wrong since the last call; each env was reset, and its episode dropped."""
+
+    @abstractmethod
+    def _seed(self, seed: int, attempt: int = 0) -> None:
+        """Restarts every random stream; `attempt` is part of its key."""
+
+    @abstractmethod
+    def _told_episodes(self) -> _core._Episodes:
+        """The episodes that finished since the last call, as the trainer counts them."""
+
+    def render(self) -> tuple[Any, ...] | None:
+        """Every env as it is now, as `render_mode` says; `None` if it says nothing."""
+        return None
+
+    def episodes(self) -> EpisodeReport:
+        """The episodes that finished since the last call."""
+        return EpisodeReport.from_core(self._told_episodes(), self.reward_terms, self.metrics)
+
+    @property
+    def np_random_seed(self) -> int | None:
+        """The seed of the envs' streams: `None` before the first reset, -1 when no single one is known."""
+        return self._seed_now
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
