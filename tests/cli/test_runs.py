@@ -108,6 +108,13 @@ def test_a_curve_is_drawn_in_the_terminal(home: Path) -> None:
     assert 0 <= timed[0]["x"][0] < 60
 
 
+def test_a_curve_can_begin_where_it_gets_interesting(home: Path) -> None:
+    (every, _) = hotloop_json("runs", "plot", "plain-0", "--metric", "entropy")
+    low = sorted(every["mean"])[2]
+    (good, _) = hotloop_json("runs", "plot", "plain-0", "--metric", "entropy", "--low", repr(low))
+    assert good["mean"] == [value for value in every["mean"] if value >= low]
+
+
 def test_a_curve_is_drawn_as_a_picture(home: Path, tmp_path: Path) -> None:
     from PIL import Image
 
@@ -174,6 +181,7 @@ def test_a_run_is_deleted_only_if_that_is_said(home: Path) -> None:
         (["show", "plain"], "could be any of plain-2, plain-1, plain-0: say more of the name"),
         (["plot", "plain-0", "--metric", "entopy"], "did you mean 'entropy'?"),
         (["plot", "plain-0", "--smooth", "1"], "--smooth is 1"),
+        (["plot", "plain-0", "--low", "1e9"], "the run 'plain-0' has no return_recent of 1e+09 or more"),
         (["plot", "plain-0", "--x", "epoch"], "--x is 'epoch': expected step or time"),
         (["export", "plain-0", "--to", "x.txt"], "expected a name that ends in .csv, .json, .parquet"),
         (["export", "plain-0", "--to", "/nowhere/x.csv"], "cannot write /nowhere/x.csv"),

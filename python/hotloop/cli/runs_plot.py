@@ -28,6 +28,7 @@ def plot(
     x: Annotated[str, typer.Option(metavar="step|time", help="Over steps, or over seconds since the start.")] = "step",
     smooth: Annotated[float, typer.Option(help="From 0, not at all, to nearly 1; the raw line stands behind.")] = 0.0,
     group: Annotated[bool, typer.Option("--group", help="Join runs that differ only in their seed.")] = False,
+    low: Annotated[float | None, typer.Option(metavar="VALUE", help="Leave out points below this.")] = None,
     png: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw a picture instead.")] = None,
     store: StoreOption = None,
     as_json: JsonOption = False,
@@ -37,7 +38,7 @@ def plot(
     \b
       hotloop runs plot last
       hotloop runs plot last --metric entropy --x time --smooth 0.9
-      hotloop runs plot 3f2a 91bc --group --png returns.png
+      hotloop runs plot 3f2a 91bc --group --low -30 --png returns.png
 
     With --group, seeds are joined: their mean, and in the picture a band of
     one standard deviation.
@@ -48,7 +49,7 @@ def plot(
         raise UserError(f"--smooth is {smooth:g}: expected 0 or more, and less than 1")
     with opened(store) as found:
         chosen = list({run.id: run for run in map(found.find, runs)}.values())
-        lines = _lines(found, chosen, metric, "step" if x == "step" else "time", smooth, group)
+        lines = _lines(found, chosen, metric, "step" if x == "step" else "time", low, smooth, group)
     if as_json:
         for line in lines:
             pieces = line.buckets(PICTURE_POINTS)
@@ -75,15 +76,25 @@ class PlotLine:
 
 
 def _lines(
-    store: Store, runs: Sequence[StoredRun], metric: str, x: Literal["step", "time"], smooth: float, group: bool
+    store: Store,
+    runs: Sequence[StoredRun],
+    metric: str,
+    x: Literal["step", "time"],
+    low: float | None,
+    smooth: float,
+    group: bool,
 ) -> list[PlotLine]:
-    from hotloop.tracking.curves import Curve, curve, joined, smoothed
+    from hotloop.tracking.curves import Curve, above, curve, joined, smoothed
     from hotloop.tracking.store import groups_of
 
     curves = {run.id: curve(store.series(run, metric), run, x) for run in runs}
     for run in runs:
         if not len(curves[run.id].x):
             _refuse(store, run, metric)
+        if low is not None:
+            curves[run.id] = above(curves[run.id], low)
+            if not len(curves[run.id].x):
+                raise UserError(f"the run {run.name!r} has no {metric} of {low:g} or more")
     lines = []
     for members in groups_of(runs) if group else [[run] for run in runs]:
         raw = [curves[run.id] for run in members]

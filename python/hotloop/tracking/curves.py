@@ -39,6 +39,12 @@ def curve(series: Series, run: StoredRun, x: str) -> Curve:
     return Curve(along, series.values)
 
 
+def above(given: Curve, low: float) -> Curve:
+    """Without the points below: of many returns the first are so bad that beside them nothing can be seen."""
+    kept = given.y >= low
+    return Curve(given.x[kept], given.y[kept])
+
+
 def smoothed(given: Curve, weight: float) -> Curve:
     """The running mean that forgets: each point has `weight` of the one before; the first are not drawn to zero."""
     if not 0 <= weight < 1:
