@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 import hotloop
+from hotloop.runners.health import WorkerHealth, in_words
 from hotloop.training import TrainingError
-from hotloop.training.callbacks import Callback, StartReport, TroubleReport
+from hotloop.training.callbacks import Callback, ProgressReport, StartReport, TroubleReport
+from hotloop.training.recorder import _with_health
 from tests.cli.command import hotloop_json
 
 SMALL = {
@@ -29,10 +31,14 @@ class Heard(Callback):
     def __init__(self, most: int | None = None) -> None:
         self.most = most
         self.troubles: list[TroubleReport] = []
+        self.workers: tuple[WorkerHealth, ...] = ()
         self.notes: tuple[str, ...] = ()
 
     def start(self, report: StartReport) -> None:
         self.notes = report.notes
+
+    def progress(self, report: ProgressReport) -> None:
+        self.workers = report.workers
 
     def trouble(self, report: TroubleReport) -> None:
         self.troubles.append(report)
@@ -78,6 +84,14 @@ def test_fifty_faults_of_every_kind_do_not_end_a_run(tmp_path: Path) -> None:
     assert len(faults) >= 50
     assert run.ended == "interrupted"
     assert {fault["kind"] for fault in faults} == {"raise", "exit", "killed", "timeout"}
+    assert [worker.worker for worker in heard.workers] == [0, 1]
+    assert sum(worker.restarts for worker in heard.workers) > 0
+    assert "restarts; worker" in in_words(heard.workers)
+    stored = _with_health({"process": {"cpu": 1.0}, "worker 0": {"process": heard.workers[1].pid}}, heard.workers)
+    assert stored["process"] == {"cpu": 1.0}
+    assert stored["worker 1"]["process"] == heard.workers[1].pid
+    assert stored["worker 1"]["restarts"] == heard.workers[1].restarts
+    assert stored["worker 0"]["why"].partition(":")[0] in {"raise", "exit", "killed", "timeout"}
     kept = [json.loads(line) for line in (run.path / "metrics.jsonl").read_text().splitlines()]
     assert sum(line["event"] == "trouble" for line in kept) == len(faults)
 
