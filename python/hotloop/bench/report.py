@@ -14,7 +14,8 @@ def table(rows: Sequence[Row], peers: Sequence[Peer[Case]]) -> Table:
     """One line per case, one column per peer that was measured at all."""
     measured = [peer for peer in peers if any(peer.name in row.peers for row in rows)]
     result = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
-    result.add_column("env", no_wrap=True)
+    # Names of Python envs can be long; numbers must not be cut.
+    result.add_column("env", overflow="fold")
     for heading in ("envs", "threads", "steps/s", "spread"):
         result.add_column(heading, justify="right", no_wrap=True)
     for peer in measured:
