@@ -14,11 +14,12 @@ from hotloop.envs.registration import register_when_gymnasium_is_imported
 from hotloop.envs.registry import list_envs
 
 if TYPE_CHECKING:
+    from hotloop.envs.compiled import compiled
     from hotloop.policies.agent import load
     from hotloop.runners.making import make_vec
     from hotloop.training.starting import train
 
-__all__ = ["__version__", "list_envs", "load", "make_vec", "train"]
+__all__ = ["__version__", "compiled", "list_envs", "load", "make_vec", "train"]
 
 register_when_gymnasium_is_imported()
 
@@ -29,6 +30,11 @@ def __getattr__(name: str) -> object:
 
         globals()[name] = make_vec
         return make_vec
+    if name == "compiled":
+        from hotloop.envs.compiled import compiled
+
+        globals()[name] = compiled
+        return compiled
     if name == "load":
         from hotloop.policies.agent import load
 

@@ -10,16 +10,31 @@ use crate::space::Observation;
 /// A number whose exponent is all ones is infinite or NaN.
 const EXPONENT: u32 = 0x7f80_0000;
 
+/// Sets a few numbers to 0: one of them, as most envs have it, without the call that a fill makes.
+#[inline(always)]
+fn clear(numbers: &mut [f32]) {
+    match numbers {
+        [] => {}
+        [one] => *one = 0.0,
+        several => several.fill(0.0),
+    }
+}
+
+/// The rows of an env. That there is one, where it is known, spares the loops over it.
+#[inline(always)]
+fn rows<const ALONE: bool>(ledger: &Ledger, env: usize) -> std::ops::Range<usize> {
+    if ALONE { env..env + 1 } else { env * ledger.seats..(env + 1) * ledger.seats }
+}
+
 /// Instances of one env.
 pub struct Each<E> {
     envs: Vec<E>,
     row_bytes: usize,
     mask_len: usize,
     real: bool,
-    /// Of the whole step.
     terms: Vec<f32>,
-    /// Of one tick of it.
-    tick_terms: Vec<f32>,
+    /// Of all ticks of a step, where it has several.
+    sums: Vec<f32>,
     tick_terminated: Vec<bool>,
     metrics: Vec<f32>,
 }
@@ -38,7 +53,7 @@ impl<E: Env> Each<E> {
             mask_len: if spec.masked { spec.action.mask_len() } else { 0 },
             real: matches!(spec.observation, Observation::Box { .. }),
             terms: vec![0.0; spec.seats * spec.terms.len()],
-            tick_terms: vec![0.0; spec.seats * spec.terms.len()],
+            sums: vec![0.0; spec.seats * spec.terms.len()],
             tick_terminated: vec![false; spec.seats],
             metrics: vec![0.0; spec.seats * spec.metrics.len()],
         }
@@ -63,12 +78,18 @@ impl<E: Env> Each<E> {
     }
 
     /// Writes observation, mask and `valid` of one env; a finished one has no seat that decides.
-    fn look(&mut self, ledger: &mut Ledger, env: usize, obs: &mut [u8]) {
-        let rows = env * ledger.seats..(env + 1) * ledger.seats;
+    #[inline(always)]
+    fn look<const ALONE: bool>(&mut self, ledger: &mut Ledger, env: usize, obs: &mut [u8]) {
+        let rows = rows::<ALONE>(ledger, env);
         let mask = &mut ledger.mask[rows.start * self.mask_len..rows.end * self.mask_len];
         let valid = &mut ledger.valid[rows.clone()];
-        mask.fill(true);
-        valid.fill(true);
+        if self.mask_len > 0 {
+            mask.fill(true);
+        }
+        match &mut *valid {
+            [one] => *one = true,
+            several => several.fill(true),
+        }
         let obs = &mut obs[rows.start * self.row_bytes..rows.end * self.row_bytes];
         let mut frame = Frame { obs, row_bytes: self.row_bytes, valid, mask, mask_len: self.mask_len };
         self.envs[env].observe(&mut frame);
@@ -79,8 +100,10 @@ impl<E: Env> Each<E> {
         }
     }
 
-    fn finite(&self, ledger: &Ledger, env: usize, obs: &[u8]) -> bool {
-        let rows = env * ledger.seats * self.row_bytes..(env + 1) * ledger.seats * self.row_bytes;
+    #[inline(always)]
+    fn finite<const ALONE: bool>(&self, ledger: &Ledger, env: usize, obs: &[u8]) -> bool {
+        let rows = rows::<ALONE>(ledger, env);
+        let rows = rows.start * self.row_bytes..rows.end * self.row_bytes;
         // Without an early exit the compiler makes vectors of this.
         let real = |bytes: &[u8]| {
             let words = bytes.as_chunks::<4>().0.iter().map(|word| u32::from_ne_bytes(*word));
@@ -89,7 +112,30 @@ impl<E: Env> Each<E> {
         self.terms.iter().all(|x| x.is_finite()) && (!self.real || real(&obs[rows]))
     }
 
-    fn step_one(
+    fn step_all<const ALONE: bool>(
+        &mut self,
+        ledger: &mut Ledger,
+        rules: &Rules,
+        actions: &Actions<'_>,
+        frames: &mut Frames<'_>,
+    ) {
+        frames.terminated.fill(false);
+        frames.cut.fill(false);
+        for env in 0..ledger.envs {
+            if ledger.over[env] != 0 {
+                let rows = env * ledger.seats..(env + 1) * ledger.seats;
+                self.begin(ledger, env);
+                self.look::<false>(ledger, env, frames.obs);
+                frames.reward[rows.clone()].fill(0.0);
+                frames.truncated[rows].fill(false);
+            } else {
+                self.step_one::<ALONE>(ledger, rules, env, actions, frames);
+            }
+        }
+        self.publish(ledger, rules, frames);
+    }
+
+    fn step_one<const ALONE: bool>(
         &mut self,
         ledger: &mut Ledger,
         rules: &Rules,
@@ -97,10 +143,8 @@ impl<E: Env> Each<E> {
         actions: &Actions<'_>,
         frames: &mut Frames<'_>,
     ) {
-        let seats = ledger.seats;
-        let rows = env * seats..(env + 1) * seats;
-        self.terms.fill(0.0);
-        self.metrics.fill(0.0);
+        let rows = rows::<ALONE>(ledger, env);
+        clear(&mut self.metrics);
         let width = actions.width;
         let numbers = rows.start * width..rows.end * width;
         let mine = Actions {
@@ -111,17 +155,16 @@ impl<E: Env> Each<E> {
         for row in rows.clone() {
             ledger.decisions[row] += u32::from(ledger.valid[row]);
         }
-        let mut status = Status::Running;
-        for _ in 0..rules.action_repeat {
-            status = self.tick(ledger, env, &mine, &mut frames.terminated[rows.clone()]);
-            if status != Status::Running || ledger.elapsed[env] >= ledger.max_steps[env] {
-                break;
-            }
-        }
-        self.look(ledger, env, frames.obs);
+        let terminated = &mut frames.terminated[rows.clone()];
+        let status = if rules.action_repeat == 1 {
+            self.tick(ledger, env, &mine, terminated)
+        } else {
+            self.ticks(ledger, rules, env, &mine, terminated)
+        };
+        self.look::<ALONE>(ledger, env, frames.obs);
 
         let mut failure = self.envs[env].failure();
-        if failure.is_none() && !self.finite(ledger, env, frames.obs) {
+        if failure.is_none() && !self.finite::<ALONE>(ledger, env, frames.obs) {
             failure = Some("the env gave a number that is not finite".into());
         }
         let fault = failure.is_some();
@@ -155,17 +198,39 @@ impl<E: Env> Each<E> {
         }
     }
 
-    /// Plays the actions once; whether the episode goes on.
+    /// Plays the actions once; whether the episode goes on. `terminated` is all false when it is called.
+    #[inline(always)]
     fn tick(&mut self, ledger: &mut Ledger, env: usize, actions: &Actions<'_>, terminated: &mut [bool]) -> Status {
         ledger.elapsed[env] += 1;
         let rng = ledger.rng(env, ledger.elapsed[env]);
-        self.tick_terms.fill(0.0);
-        self.tick_terminated.fill(false);
-        let mut outcome =
-            Outcome { terms: &mut self.tick_terms, terminated: &mut self.tick_terminated, metrics: &mut self.metrics };
-        let status = self.envs[env].step(actions, &rng, &mut outcome);
-        self.terms.iter_mut().zip(&self.tick_terms).for_each(|(sum, term)| *sum += term);
-        terminated.iter_mut().zip(&self.tick_terminated).for_each(|(ended, now)| *ended |= now);
+        clear(&mut self.terms);
+        let mut outcome = Outcome { terms: &mut self.terms, terminated, metrics: &mut self.metrics };
+        self.envs[env].step(actions, &rng, &mut outcome)
+    }
+
+    /// Repeats the actions; rewards add up.
+    fn ticks(
+        &mut self,
+        ledger: &mut Ledger,
+        rules: &Rules,
+        env: usize,
+        actions: &Actions<'_>,
+        terminated: &mut [bool],
+    ) -> Status {
+        let (mut sums, mut ended) = (std::mem::take(&mut self.sums), std::mem::take(&mut self.tick_terminated));
+        sums.fill(0.0);
+        let mut status = Status::Running;
+        for _ in 0..rules.action_repeat {
+            ended.fill(false);
+            status = self.tick(ledger, env, actions, &mut ended);
+            sums.iter_mut().zip(&self.terms).for_each(|(sum, term)| *sum += term);
+            terminated.iter_mut().zip(&ended).for_each(|(ended, now)| *ended |= now);
+            if status != Status::Running || ledger.elapsed[env] >= ledger.max_steps[env] {
+                break;
+            }
+        }
+        self.terms.copy_from_slice(&sums);
+        (self.sums, self.tick_terminated) = (sums, ended);
         status
     }
 
@@ -194,7 +259,7 @@ impl<E: Env> Each<E> {
                 }
             }
             self.begin(ledger, env);
-            self.look(ledger, env, frames.obs);
+            self.look::<false>(ledger, env, frames.obs);
         } else {
             ledger.over[env] = 1;
             ledger.valid[rows].fill(false);
@@ -228,20 +293,11 @@ impl<E: Env> Each<E> {
 
 impl<E: Env> Group for Each<E> {
     fn step(&mut self, ledger: &mut Ledger, rules: &Rules, actions: &Actions<'_>, frames: &mut Frames<'_>) {
-        frames.terminated.fill(false);
-        frames.cut.fill(false);
-        for env in 0..ledger.envs {
-            if ledger.over[env] != 0 {
-                let rows = env * ledger.seats..(env + 1) * ledger.seats;
-                self.begin(ledger, env);
-                self.look(ledger, env, frames.obs);
-                frames.reward[rows.clone()].fill(0.0);
-                frames.truncated[rows].fill(false);
-            } else {
-                self.step_one(ledger, rules, env, actions, frames);
-            }
+        if ledger.seats == 1 {
+            self.step_all::<true>(ledger, rules, actions, frames);
+        } else {
+            self.step_all::<false>(ledger, rules, actions, frames);
         }
-        self.publish(ledger, rules, frames);
     }
 
     fn reset(&mut self, ledger: &mut Ledger, _rules: &Rules, which: &[bool]) {
@@ -252,7 +308,7 @@ impl<E: Env> Group for Each<E> {
 
     fn observe(&mut self, ledger: &mut Ledger, rules: &Rules, frames: &mut Frames<'_>) {
         for env in 0..ledger.envs {
-            self.look(ledger, env, frames.obs);
+            self.look::<false>(ledger, env, frames.obs);
             if ledger.over[env] != 0 {
                 ledger.valid[env * ledger.seats..(env + 1) * ledger.seats].fill(false);
             }

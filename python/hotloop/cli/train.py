@@ -115,10 +115,10 @@ def train(
 
 
 def _check_env(env: str) -> None:
-    from hotloop.envs.loading import load_env
+    from hotloop.envs.loading import load_env, whole_name
     from hotloop.envs.registry import is_native, native_name
 
-    if not is_native(env):
+    if not is_native(whole_name(env)):
         return
     try:
         native_name(load_env(env))

@@ -6,12 +6,15 @@ a person names the env, or goes on with a run that is trusted, and never when ar
 
 from __future__ import annotations
 
+import ast
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from hotloop import _core
 
 if TYPE_CHECKING:
+    from hotloop.envs.compiled import CompiledEnv
     from hotloop.rendering import Renderer
 
 NATIVE: Final = "native:"
@@ -24,9 +27,18 @@ def brings_code(env: str) -> bool:
 
 
 def whole_name(env: str) -> str:
-    """The name with the path made absolute; nothing is loaded."""
+    """The name with its path made absolute, and with `compiled:` if that is what it leads to; nothing is executed."""
     if env.startswith(NATIVE):
         return NATIVE + str(Path(env.removeprefix(NATIVE)).expanduser().absolute())
+    source, colon, name = env.removeprefix(COMPILED).rpartition(":")
+    if not colon or not source:
+        return env
+    if source.endswith(".py"):
+        path = Path(source).expanduser().resolve()
+        if env.startswith(COMPILED) or _declares(path, name):
+            return f"{COMPILED}{path}:{name}"
+    elif not env.startswith(COMPILED) and _declares(_module_file(source), name):
+        return f"{COMPILED}{env}"
     return env
 
 
@@ -35,10 +47,83 @@ def load_env(env: str) -> str:
     name = whole_name(env)
     if not brings_code(name) or _core.has_env(name):
         return name
-    from hotloop.envs.libraries import open_library
+    if name.startswith(NATIVE):
+        from hotloop.envs.libraries import open_library
 
-    open_library(name, Path(name.removeprefix(NATIVE)))
+        open_library(name, Path(name.removeprefix(NATIVE)))
+    else:
+        _imported(name).load(name)
     return name
+
+
+def _imported(name: str) -> CompiledEnv:
+    """The compiled env that a whole name stands for."""
+    from hotloop.code import named_code
+    from hotloop.config.errors import ConfigError
+    from hotloop.envs.compiled import CompiledEnv
+
+    source, _, attribute = name.removeprefix(COMPILED).rpartition(":")
+    if source.endswith(".py"):
+        found = getattr(_executed(Path(source)), attribute, None)
+    else:
+        found = named_code(f"{source}:{attribute}", "env.name")
+    if not isinstance(found, CompiledEnv):
+        what = "nothing of that name" if found is None else f"{found!r}"
+        raise ConfigError(f"{source} has {what} for {attribute!r}: expected a class with @hotloop.compiled")
+    return found
+
+
+def _executed(path: Path) -> Any:
+    """The module in a file, whose folder counts for its imports as that of a script does."""
+    import importlib.util
+
+    from hotloop.config.errors import ConfigError
+
+    if not path.is_file():
+        raise ConfigError(f"there is no file {path}")
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except ConfigError:
+        raise
+    except Exception as error:
+        raise ConfigError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
+    return module
+
+
+def _module_file(module: str) -> Path | None:
+    """Where a module's source lies, found without importing anything."""
+    from importlib.machinery import PathFinder
+
+    if not all(part.isidentifier() for part in module.split(".")):
+        return None
+    folders: list[str] | None = [*sys.path, str(Path.cwd())]
+    spec = None
+    for part in module.split("."):
+        spec = PathFinder.find_spec(part, folders)
+        if spec is None:
+            return None
+        folders = list(spec.submodule_search_locations or ())
+    return None if spec is None or spec.origin is None else Path(spec.origin)
+
+
+def _declares(path: Path | None, name: str) -> bool:
+    """Whether a source has a class of that name that is decorated with `compiled(...)`."""
+    if path is None or path.suffix != ".py" or not path.is_file():
+        return False
+    try:
+        source = path.read_text()
+        tree = ast.parse(source) if "compiled" in source else ast.parse("")
+    except (OSError, SyntaxError, ValueError):
+        return False
+    classes = (node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name)
+    calls = (decorator for found in classes for decorator in found.decorator_list if isinstance(decorator, ast.Call))
+    return any(ast.unparse(call.func).rpartition(".")[2] == "compiled" for call in calls)
 
 
 def short_name(env: str) -> str:
@@ -50,7 +135,11 @@ def short_name(env: str) -> str:
 
 def renderer(env: str) -> Renderer | None:
     """How an env that brings its code shows itself, if it does."""
+    if env.startswith(COMPILED):
+        from hotloop.envs.compiled import loaded
+
+        found = loaded(env)
+        return cast("Renderer", found) if found is not None and found.shows_itself else None
     from hotloop.envs import libraries
 
-    found: Any = libraries.renderer(env)
-    return found  # type: ignore[no-any-return]
+    return cast("Renderer | None", libraries.renderer(env))

@@ -1,21 +1,27 @@
 """Making runners: by name, and as Gymnasium's `make_vec` asks for them."""
 
+from __future__ import annotations
+
 import inspect
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeGuard, cast
 
 from gymnasium.vector import AutoresetMode
 
-from hotloop.envs.loading import load_env
+from hotloop.envs.loading import COMPILED, load_env
 from hotloop.envs.registry import is_native, native_name
 from hotloop.runners.base import Runner
 from hotloop.runners.health import Limits
 from hotloop.runners.threads import ThreadRunner
 
+if TYPE_CHECKING:
+    from hotloop.envs.compiled import CompiledEnv
+
 
 def make_vec(
-    env: str | Callable[..., Any],
+    env: str | Callable[..., Any] | CompiledEnv,
     num_envs: int = 1,
     *,
     num_threads: int | None = None,
@@ -37,8 +43,8 @@ def make_vec(
 
     Args:
         env: The name of a native env (`hotloop.list_envs()` lists them), `gymnasium:ID` or another adapter's name
-            (`hotloop envs` lists those), `module:factory`, or something to call for an env. All but native envs are
-            stepped by worker processes.
+            (`hotloop envs` lists those), `module:factory`, or something to call for an env. All but native envs, and
+            those that bring native code (`native:PATH`, `hotloop.compiled`), are stepped by worker processes.
         num_envs: How many envs. The attribute `num_envs` of the result counts rows; they differ where an env has
             several seats.
         num_threads: How many threads step the envs, the calling one among them. Left out: as many as this process has
@@ -73,6 +79,8 @@ def make_vec(
     """
     if isinstance(env, str):
         env = load_env(env)
+    elif _is_compiled(env):
+        env = env.load()
     if not isinstance(env, str) or not is_native(env):
         from hotloop.runners.processes import ProcessRunner
 
@@ -80,7 +88,7 @@ def make_vec(
         if pin_threads or action_repeat != 1:
             raise ValueError("pin_threads and action_repeat are for native envs")
         return ProcessRunner(
-            env,
+            cast("str | Callable[..., Any]", env),
             num_envs,
             num_workers=num_workers,
             groups_per_worker=groups_per_worker,
@@ -93,7 +101,7 @@ def make_vec(
             worker_python=worker_python,
         )
     _refuse(env, num_workers=num_workers, limits=limits, worker_python=worker_python)
-    return ThreadRunner(
+    return _thread_runner(env)(
         native_name(env),
         num_envs,
         num_threads=num_threads,
@@ -107,6 +115,21 @@ def make_vec(
         action_repeat=action_repeat,
         render_mode=render_mode,
     )
+
+
+def _is_compiled(env: object) -> TypeGuard[CompiledEnv]:
+    """Whether it is what `hotloop.compiled` makes; if its module was never imported, nothing is."""
+    module = sys.modules.get("hotloop.envs.compiled")
+    return module is not None and isinstance(env, module.CompiledEnv)
+
+
+def _thread_runner(env: str) -> type[ThreadRunner]:
+    """The native runner, or one in which exceptions come through where Python itself runs a compiled env."""
+    if env.startswith(COMPILED):
+        from hotloop.envs.compiled import runner_of
+
+        return runner_of(env)
+    return ThreadRunner
 
 
 def _refuse(env: object, **given: object) -> None:

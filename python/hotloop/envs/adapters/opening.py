@@ -32,6 +32,12 @@ ADAPTERS: Final = (
     AdapterEntry("rlgym:", "MODULE:FACTORY that gives an RLGym 2 env", "rlgym", "hotloop[rlgym]"),
     AdapterEntry("mettagrid:", "MODULE:FACTORY that gives a MettaGrid env", "mettagrid", "mettagrid"),
     AdapterEntry("pufferlib:", "MODULE:FACTORY that gives a PufferLib-style vector env", None, ""),
+    AdapterEntry(
+        "compiled:",
+        "FILE.py:NAME or MODULE:NAME of a class with @hotloop.compiled; stepped by native threads",
+        "numba",
+        "hotloop[compiled]",
+    ),
     AdapterEntry("native:", "PATH of a shared library with an env (hotloop.h); stepped by native threads", None, ""),
     AdapterEntry("", "MODULE:FACTORY that gives an env of any of these kinds", None, ""),
 )
