@@ -54,9 +54,10 @@ def envs(
 
     import hotloop
     from hotloop.bench.envs import IN_PYTHON, plan
+    from hotloop.envs.loading import whole_name
 
     known = [*(env.name for env in hotloop.list_envs()), *IN_PYTHON]
-    names = [known_env(name, known) if is_native(name) else name for name in names or []]
+    names = [known_env(name, known) if is_native(whole_name(name)) else name for name in names or []]
 
     from rich.console import Console
 
