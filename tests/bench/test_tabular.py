@@ -1,11 +1,14 @@
 """The suite `tabular` measures what it says."""
 
+import ctypes
 from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from hotloop.bench.measure import Rate
+from hotloop.bench.peers import plain_c
 from hotloop.bench.tabular import Case, Row, mpirun, plan, plot
 from tests.cli.command import complaint, hotloop, hotloop_json
 
@@ -54,3 +57,14 @@ def test_the_table_is_whole_in_80_columns() -> None:
 def test_what_makes_no_sense_is_refused() -> None:
     assert "ENV is 'cartpole'" in complaint("bench", "tabular", "cartpole")
     assert "--threads is 0" in complaint("bench", "tabular", "--threads", "0")
+
+
+def test_the_program_in_plain_c_learns_the_game() -> None:
+    if reason := plain_c.missing():
+        pytest.skip(reason)
+    library = plain_c.load()
+    library.advance(ctypes.c_int64(2_000_000))
+    first = np.array((ctypes.c_float * 9).in_dll(library, "table"))
+    # Who begins wins nearly always; the corners and the middle are worth most.
+    assert 0.85 < first.max() < 1.0
+    assert first.argmax() in (0, 2, 4, 6, 8)

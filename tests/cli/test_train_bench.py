@@ -54,6 +54,7 @@ def test_tracking_is_measured_against_the_same_run_without() -> None:
         assert row["value"] > 0
         assert len(row["rounds"]) == len(row["rounds_without"]) == 2
         assert row["cost"] < 1
+        assert 0 < row["cpu_share"] < 1
     assert [row["name"] for row in reading] == [
         "hotloop --help",
         "list 1000 runs",

@@ -204,6 +204,8 @@ enum Opponent {
 pub struct TicTacToe {
     /// The marks as others see and set them; the game goes by stones and id.
     board: [u8; CELLS],
+    /// The id that `board` was made from.
+    shown: u16,
     /// The mark of seat 0.
     mark: u8,
     stones: Stones,
@@ -260,7 +262,7 @@ impl Env for TicTacToe {
             _ => Opponent::Seat,
         };
         let by_id = options.text("observation") == "id";
-        Self { board: [0; CELLS], mark: 1, stones: Stones::default(), id: 0, opponent, by_id }
+        Self { board: [0; CELLS], shown: 0, mark: 1, stones: Stones::default(), id: 0, opponent, by_id }
     }
 
     fn reset(&mut self, rng: &Rng) {
@@ -302,7 +304,10 @@ impl Env for TicTacToe {
     }
 
     fn fields(&mut self, fields: &mut dyn Fields) {
-        self.board = board_of(usize::from(self.id));
+        // Not if it is there already: who sets a state asks for the fields more than once.
+        if self.shown != self.id {
+            (self.board, self.shown) = (board_of(usize::from(self.id)), self.id);
+        }
         fields.u8s("board", &mut self.board);
         fields.u8("mark", &mut self.mark);
     }
@@ -317,6 +322,7 @@ impl Env for TicTacToe {
         }
         self.stones = stones;
         self.id = stones.id() as u16;
+        self.shown = self.id;
         Ok(())
     }
 }

@@ -109,19 +109,27 @@ def run(
     *,
     seconds: float,
     rounds: int,
+    beside: Sequence[Contender] = (),
     progress: Callable[[str], object] = lambda case: None,
-) -> list[Row]:
-    """Measures native cases taking turns, then those of MPI, each in processes of its own."""
+) -> tuple[list[Row], dict[str, float]]:
+    """Measures native cases and who stands beside them taking turns, then those of MPI, each in processes of its own.
+
+    Gives the cases' rows, and the rates of those beside them by name.
+    """
     native = [case for case in cases if case.runtime != "mpi"]
     sessions = [TabularSession(case.config()) for case in native]
     contenders = [_contender(case, session) for case, session in zip(native, sessions, strict=True)]
-    rates = measure(contenders, seconds=seconds, rounds=rounds, progress=lambda who: progress(who.name))
-    rows = [Row(case, rate, session.engine.memory) for case, rate, session in zip(native, rates, sessions, strict=True)]
+    rates = measure([*contenders, *beside], seconds=seconds, rounds=rounds, progress=lambda who: progress(who.name))
+    rows = [
+        Row(case, rate, session.engine.memory)
+        for case, rate, session in zip(native, rates[: len(native)], sessions, strict=True)
+    ]
+    others = {one.name: rate.value for one, rate in zip(beside, rates[len(native) :], strict=True)}
     for case in cases:
         if case.runtime == "mpi":
             progress(str(case))
             rows.append(_with_ranks(case, seconds, rounds))
-    return [_compared(row, rows) for row in rows]
+    return [_compared(row, rows) for row in rows], others
 
 
 def _contender(case: Case, session: TabularSession) -> Contender:

@@ -31,6 +31,8 @@ class TrackingRow:
     unrecorded: Rate
     around: tuple[float, float]
     """Seconds before the first iteration and after the last, with records and without."""
+    share: float
+    """Which part of the process's CPU time the recorder's threads took: steadier than a difference of rates."""
 
     @property
     def cost(self) -> float:
@@ -60,6 +62,7 @@ class TrackingRow:
             "ratio": {"without records": self.recorded.value / self.unrecorded.value},
             "cost": self.cost,
             "cost_uncertainty": self.uncertainty,
+            "cpu_share": self.share,
             "seconds_added": self.around[0] - self.around[1],
             "rounds": list(self.recorded.rounds),
             "rounds_without": list(self.unrecorded.rounds),
@@ -88,18 +91,23 @@ def compare(
     """Measures one of the `CASES`."""
     progress("finding out how many steps that takes", 0.0)
     steps = 1 << 20
-    rate, _ = _run(_config(name, steps), recorded=True)
+    rate = _run(_config(name, steps), recorded=True).rate
     config = _config(name, max(steps, round(rate * seconds)))
     rates: dict[bool, list[float]] = {True: [], False: []}
     around: dict[bool, list[float]] = {True: [], False: []}
+    shares = []
     for turn in range(rounds):
         for recorded in (True, False) if turn % 2 else (False, True):
             progress("with records" if recorded else "without", turn / rounds)
-            rate, besides = _run(config, recorded=recorded)
-            rates[recorded].append(rate)
-            around[recorded].append(besides)
+            found = _run(config, recorded=recorded)
+            rates[recorded].append(found.rate)
+            around[recorded].append(found.around)
+            if recorded:
+                shares.append(found.share)
     besides_both = statistics.median(around[True]), statistics.median(around[False])
-    return TrackingRow(name, Rate(tuple(rates[True])), Rate(tuple(rates[False])), besides_both)
+    return TrackingRow(
+        name, Rate(tuple(rates[True])), Rate(tuple(rates[False])), besides_both, statistics.median(shares)
+    )
 
 
 def _config(name: str, steps: int) -> Config:
@@ -108,12 +116,21 @@ def _config(name: str, steps: int) -> Config:
     return load_config("cartpole", overrides={**CASES[name], **changes})
 
 
-def _run(config: Config, *, recorded: bool) -> tuple[float, float]:
-    """Steps per second of the training itself, and the seconds of all the rest."""
+@dataclass(frozen=True)
+class _Found:
+    """Of one run: steps per second of the training itself, seconds of the rest, the recorder's part of the CPU time."""
+
+    rate: float
+    around: float
+    share: float
+
+
+def _run(config: Config, *, recorded: bool) -> _Found:
     clock = _Clock()
     with tempfile.TemporaryDirectory(prefix="hotloop-bench-") as home:
-        begun = time.perf_counter()
-        run = Trainer.begin(config, home=home, callbacks=[clock], recorded=recorded).run()
-        total = time.perf_counter() - begun
+        begun, worked = time.perf_counter(), time.process_time()
+        trainer = Trainer.begin(config, home=home, callbacks=[clock], recorded=recorded)
+        run = trainer.run()
+        total, worked = time.perf_counter() - begun, time.process_time() - worked
     training = clock.ended - clock.began
-    return run.steps / training, total - training
+    return _Found(run.steps / training, total - training, trainer.recording_seconds / worked)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from hotloop.bench.tabular import Row
 
 _PEERS = {
+    "plain C": "The same in plain C, on one thread",
     "python-loop": "The usual loop in Python (Gymnasium, NumPy)",
     "dist_classicrl-1": "dist_classicrl, 1 env",
     "dist_classicrl-128": "dist_classicrl, 128 envs",
@@ -53,6 +54,7 @@ def tabular(
     if threads is not None and threads < 1:
         raise UserError(f"--threads is {threads}: expected 1 or more")
 
+    from hotloop.bench.peers import plain_c
     from hotloop.bench.tabular import mpirun, plan, run
     from hotloop.bench.tabular import peers as others
 
@@ -63,8 +65,15 @@ def tabular(
         mpi = False
     counts = (numbers or list(range(1, machine.usable_cores + 1))) if mpi else []
     cases = plan(env, most, quick=quick, ranks=counts)
-    rows = run(cases, seconds=seconds, rounds=repeats)
-    rates = others(min(2.0, 4 * seconds), tell) if peers and env == "tictactoe" else {}
+    peers = peers and env == "tictactoe"
+    beside = []
+    if peers and (reason := plain_c.missing()):
+        tell(f"{plain_c.NAME} is left out: {reason}.")
+    elif peers:
+        beside.append(plain_c.contender())
+    rows, rates = run(cases, seconds=seconds, rounds=repeats, beside=beside)
+    if peers:
+        rates |= others(min(2.0, 4 * seconds), tell)
     if plot is not None:
         _draw(rows, plot)
     if as_json:
@@ -76,13 +85,13 @@ def tabular(
         return
     from rich.console import Console
 
-    from hotloop.bench.report import on_machine
+    from hotloop.bench.report import on_machine, times
     from hotloop.text import short
 
     console = Console()
     console.print(_table(rows))
     for name, rate in rates.items():
-        print(f"{_PEERS[name]}: {short(rate)} steps/s, {rows[0].rate.value / rate:,.0f} times slower than one thread.")
+        print(f"{_PEERS[name]}: {short(rate)} steps/s; our one thread makes {times(rows[0].rate.value / rate)}.")
     print(on_machine(machine))
 
 

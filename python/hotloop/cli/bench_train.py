@@ -165,7 +165,8 @@ def tracking(
       hotloop bench tracking --quick
 
     The same run with records and without: 'cost' is the part of the training's
-    speed that is lost, 'added' what its start and its end take longer. Then
+    speed that is lost (give or take '+-'), 'CPU' the part of the CPU time that
+    recording takes, 'added' what a run's start and end take longer. Then
     commands on a store of 1000 runs, one of them with 100000 points of a
     metric: seconds from the start of the process to its end.
     """
@@ -190,7 +191,7 @@ def tracking(
     if as_json:
         _emit_rows([row.as_json() for row in rows] + [row.as_json(bare) for row in reading], machine)
         return
-    table = _table("case", "steps/s", "spread", "without", "cost", "+-", "added")
+    table = _table("case", "steps/s", "spread", "without", "cost", "+-", "CPU", "added")
     for row in rows:
         table.add_row(
             row.name,
@@ -199,6 +200,7 @@ def tracking(
             short(row.unrecorded.value),
             f"{row.cost:.1%}",
             _percent(row.uncertainty, 1),
+            f"{row.share:.1%}",
             f"{row.around[0] - row.around[1]:.2f} s",
         )
     _print_table(table)

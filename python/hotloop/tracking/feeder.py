@@ -92,6 +92,8 @@ class Feeder:
         self._beat_at = time.monotonic()
         self._is_stalled = False
         self._closing = threading.Event()
+        self.cpu_seconds = 0.0
+        """What its thread has taken, once it has ended."""
         self._thread = threading.Thread(target=self._work, name="hotloop-feeder", daemon=True)
         self._thread.start()
 
@@ -126,6 +128,7 @@ class Feeder:
             self._link.close()
         for tracker in self._trackers:
             self._guarded(tracker, tracker.close)
+        self.cpu_seconds = time.thread_time()
 
     def _feed_store(self) -> None:
         if self._place is None or time.monotonic() < self._try_at:

@@ -32,6 +32,8 @@ class Journal:
         self._waiting: deque[tuple[float, Callable[[], Event]]] = deque()
         self._failure: OSError | None = None
         self._closing = threading.Event()
+        self.cpu_seconds = 0.0
+        """What its thread has taken, once it has ended."""
         # Only one thread at a time takes events and writes them, so that they keep their order.
         self._writing = threading.Lock()
         self._thread = threading.Thread(target=self._work, name="hotloop-journal", daemon=True)
@@ -63,6 +65,7 @@ class Journal:
     def _work(self) -> None:
         while not self._closing.wait(_PACE) and self._failure is None:
             self._write()
+        self.cpu_seconds = time.thread_time()
 
     def _write(self) -> None:
         with self._writing:

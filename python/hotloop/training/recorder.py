@@ -49,6 +49,8 @@ class Recorder(Callback):
         self._feeder: Feeder | None = None
         self._steps = 0
         self._workers: tuple[WorkerHealth, ...] = ()
+        self.cpu_seconds = 0.0
+        """What its threads have taken, once the run has ended."""
 
     def start(self, report: StartReport) -> None:
         """Opens the journal, and begins to feed from it."""
@@ -119,6 +121,7 @@ class Recorder(Callback):
         finally:
             if self._feeder is not None:
                 self._feeder.finish()
+                self.cpu_seconds = recording.cpu_seconds + self._feeder.cpu_seconds
 
     def _note(self, event: str, make: Callable[[], dict[str, Any]]) -> None:
         if self._journal is not None:
