@@ -201,7 +201,9 @@ class _Writer:
             return
         link = self._link
         numbers = link.key_numbers({point[0] for point in self._points})
-        self._rows["metrics"] = [(self._number, numbers[name], *rest) for name, *rest in self._points]
+        # In the table's own order, which is the quickest to write.
+        run = self._number
+        self._rows["metrics"] = sorted((run, numbers[name], step, at, value) for name, step, at, value in self._points)
         for table, rows in self._rows.items():
             link.insert(table, _COLUMNS[table], rows, unique=_UNIQUE.get(table, ()))
             rows.clear()
