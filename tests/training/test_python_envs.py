@@ -13,7 +13,7 @@ from hotloop.runners.health import WorkerHealth, in_words
 from hotloop.training import TrainingError
 from hotloop.training.callbacks import Callback, ProgressReport, StartReport, TroubleReport
 from hotloop.training.recorder import _with_health
-from tests.cli.command import hotloop_json
+from tests.cli.command import complaint, hotloop_json
 
 SMALL = {
     "runner.num_envs": 8,
@@ -66,6 +66,17 @@ def test_cartpole_of_gymnasium_is_learned_resumed_and_evaluated(tmp_path: Path) 
     agent = hotloop.load(run.path)
     assert agent.act([0.0, 0.0, 0.1, 0.5]) in (0, 1)
     assert hotloop_json("eval", str(run.path), "--episodes", "6")[-1]["episodes"] == 6
+
+
+def test_a_factory_named_by_a_run_made_elsewhere_needs_trust(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOTLOOP_HOME", str(tmp_path / "mine"))
+    run = hotloop.train(COUNTER, steps=256, config=SMALL, name="run")
+    theirs = tmp_path / "theirs"
+    run.path.rename(theirs)
+    with pytest.raises(TrainingError, match=rf"names code to be loaded \({COUNTER}\).*--trust"):
+        hotloop.train(resume=theirs, steps=512)
+    assert "--trust" in complaint("eval", str(theirs), "--episodes", "2")
+    assert hotloop_json("eval", str(theirs), "--episodes", "2", "--trust")[-1]["episodes"] == 2
 
 
 def test_fifty_faults_of_every_kind_do_not_end_a_run(tmp_path: Path) -> None:

@@ -26,6 +26,12 @@ def brings_code(env: str) -> bool:
     return env.startswith((NATIVE, COMPILED))
 
 
+def names_code(env: str) -> bool:
+    """Whether playing an env of that name executes code that the name leads to: not so our own, and Gymnasium's ids."""
+    library, colon, rest = env.partition(":")
+    return bool(colon) and (library != "gymnasium" or ":" in rest)
+
+
 def whole_name(env: str) -> str:
     """The name with its path made absolute, and with `compiled:` if that is what it leads to; nothing is executed."""
     if env.startswith(NATIVE):

@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 
 def named_in(config: Config) -> list[str]:
     """The code that a config names."""
-    from hotloop.envs.loading import brings_code
+    from hotloop.envs.loading import names_code
 
-    module, env = config.policy.module, config.env.name
-    return [*([] if module is None else [module]), *config.torch.losses, *([env] if brings_code(env) else [])]
+    named = [config.policy.module, *config.torch.losses, config.runner.worker_python]
+    named.append(config.env.name if names_code(config.env.name) else None)
+    return [name for name in named if name is not None]
 
 
 def remember(run: Path, names: Sequence[str]) -> None:
@@ -43,10 +44,10 @@ def must_be_trusted(run: Path, names: Sequence[str], *, trust: bool) -> None:
 
 
 def load_trusted_env(run: Path, env: str, *, trust: bool) -> None:
-    """Loads the env of a run, if it brings its code and that is trusted."""
-    from hotloop.envs.loading import brings_code, load_env
+    """Makes the env of a run known, if it brings its code; one that names any must be trusted."""
+    from hotloop.envs.loading import load_env, names_code
 
-    if brings_code(env):
+    if names_code(env):
         must_be_trusted(run, [env], trust=trust)
         load_env(env)
 
