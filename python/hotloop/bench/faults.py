@@ -13,10 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import gymnasium
-import numpy as np
-from gymnasium import spaces
-
+from hotloop.bench.idle_env import IdleEnv
 from hotloop.training.callbacks import Callback, TroubleReport
 
 # What an env does, and what kind of fault that is reported as.
@@ -26,7 +23,7 @@ _ENVS, _WORKERS, _HORIZON = 16, 8, 16
 _CHANCE: Final = 0.03
 
 
-class Faulty(gymnasium.Env[Any, Any]):
+class Faulty(IdleEnv):
     """Fails by chance until a number of faults is reached; each is written to a file before it happens.
 
     Args:
@@ -34,28 +31,15 @@ class Faulty(gymnasium.Env[Any, Any]):
         most: How many faults there shall be.
     """
 
-    observation_space = spaces.Box(0.0, 1.0, (4,), np.float32)
-    action_space: spaces.Space[Any] = spaces.Discrete(2)
-
     def __init__(self, log: str, most: int) -> None:
         self._log = Path(log)
         self._most = most
-
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
-        """Starts an episode."""
-        super().reset(seed=seed)
-        self._count = 0
-        return self._seen(), {}
-
-    def _seen(self) -> Any:
-        return self.np_random.random(4, np.float32)
 
     def step(self, action: Any) -> Any:
         """Fails, or does next to nothing."""
         if self.np_random.random() < _CHANCE and self._log.stat().st_size < 8 * self._most:
             self._fail(list(KINDS)[self.np_random.integers(len(KINDS))])
-        self._count += 1
-        return self._seen(), float(action), self._count >= 100, False, {}
+        return super().step(action)
 
     def _fail(self, how: str) -> None:
         with self._log.open("a") as file:

@@ -12,11 +12,10 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any, Final
 
-import gymnasium
 import numpy as np
-from gymnasium import spaces
 
 from hotloop.bench.contest import PeerResult
+from hotloop.bench.idle_env import IdleEnv
 from hotloop.bench.measure import Contender, Rate, measure
 from hotloop.bench.peers import Case, Peer
 
@@ -33,26 +32,13 @@ _STEPS: Final = 16
 LOCK_STEP: Peer[Case] = Peer("lock-step", "lock step", "the same workers, all waited for", "hotloop", lambda *_: [])
 
 
-class Straggler(gymnasium.Env[Any, Any]):
+class Straggler(IdleEnv):
     """Steps that sleep for a millisecond, and one in fifty for fifty; it needs next to no core."""
-
-    observation_space = spaces.Box(0.0, 1.0, (4,), np.float32)
-    action_space: spaces.Space[Any] = spaces.Discrete(2)
-
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
-        """Starts an episode."""
-        super().reset(seed=seed)
-        self._count = 0
-        return self._seen(), {}
-
-    def _seen(self) -> Any:
-        return self.np_random.random(4, np.float32)
 
     def step(self, action: Any) -> Any:
         """Sleeps."""
         time.sleep(_LONG if self.np_random.random() < _CHANCE else _SHORT)
-        self._count += 1
-        return self._seen(), float(action), self._count >= 100, False, {}
+        return super().step(action)
 
 
 def contest(

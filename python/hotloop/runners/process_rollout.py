@@ -32,17 +32,8 @@ class ProcessRollout(Rollout):
         seen = {ours: theirs for ours, theirs in _SEEN.items() if theirs in views}
         arrays = {ours: _room(horizon + 1, views[theirs]) for ours, theirs in seen.items()}
         arrays |= {name: _room(horizon, views[name]) for name in _OUTCOMES}
-        self.obs = arrays["obs"]
-        self.reward: NDArray[np.float32] = arrays["reward"]
-        self.terminated: NDArray[np.bool_] = arrays["terminated"]
-        self.truncated: NDArray[np.bool_] = arrays["truncated"]
-        self.cut: NDArray[np.bool_] = arrays["cut"]
-        self.valid: NDArray[np.bool_] = arrays["valid"]
-        self.policy: NDArray[np.int32] = arrays["policy"]
-        self.action_mask: NDArray[np.int8] | None = arrays.get("action_mask")
-        self.infos: dict[str, NDArray[np.float32]] = runner._infos.split(arrays["infos"])
+        self._show(arrays, runner._infos.split(arrays["infos"]))
         self._seen = seen
-        self._arrays = arrays
         self._finals: dict[tuple[int, int], NDArray[Any]] = {}
 
     def begin(self) -> None:

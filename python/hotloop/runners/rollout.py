@@ -33,6 +33,9 @@ class Rollout:
         self.horizon = horizon
         arrays = self._native.arrays()
         packed = arrays.get("infos")
+        self._show(arrays, {} if packed is None else runner._infos.split(packed))
+
+    def _show(self, arrays: dict[str, NDArray[Any]], infos: dict[str, NDArray[np.float32]]) -> None:
         self.obs = arrays["obs"]
         self.reward: NDArray[np.float32] = arrays["reward"]
         self.terminated: NDArray[np.bool_] = arrays["terminated"]
@@ -41,7 +44,7 @@ class Rollout:
         self.valid: NDArray[np.bool_] = arrays["valid"]
         self.policy: NDArray[np.int32] = arrays["policy"]
         self.action_mask: NDArray[np.int8] | None = arrays.get("action_mask")
-        self.infos: dict[str, NDArray[np.float32]] = {} if packed is None else runner._infos.split(packed)
+        self.infos = infos
         self._arrays = arrays
 
     def begin(self) -> None:
