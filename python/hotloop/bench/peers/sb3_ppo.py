@@ -16,11 +16,17 @@ from hotloop.bench.ppo import PpoCase, use_torch_threads
 def make(case: PpoCase, num_envs: int) -> Any:
     """A model that learns from so many envs."""
     from stable_baselines3 import PPO
-    from stable_baselines3.common.env_util import make_vec_env
 
     sizes = list(case.hidden)
-    return PPO(
-        "MlpPolicy",
+    return built(PPO, "MlpPolicy", case, num_envs, {"net_arch": {"pi": sizes, "vf": sizes}})
+
+
+def built(algorithm: Any, policy: str, case: PpoCase, num_envs: int, policy_kwargs: dict[str, Any]) -> Any:
+    """A model of theirs with a case's settings."""
+    from stable_baselines3.common.env_util import make_vec_env
+
+    return algorithm(
+        policy,
         make_vec_env(IDS[case.env], num_envs),
         n_steps=case.horizon,
         batch_size=num_envs * case.horizon // case.minibatches,
@@ -31,7 +37,7 @@ def make(case: PpoCase, num_envs: int) -> Any:
         clip_range=case.clip,
         ent_coef=case.entropy,
         max_grad_norm=case.max_gradient_norm,
-        policy_kwargs={"net_arch": {"pi": sizes, "vf": sizes}},
+        policy_kwargs=policy_kwargs,
         device="cpu",
         seed=0,
     )
