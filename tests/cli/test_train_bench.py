@@ -48,13 +48,16 @@ def test_bad_input_is_refused_in_one_line(arguments: list[str], what: str) -> No
 
 def test_tracking_is_measured_against_the_same_run_without() -> None:
     *_, end = hotloop_json("bench", "tracking", "--seconds", "0.05", "--repeats", "2")
-    runs, reading = end["rows"][:2], end["rows"][2:]
+    runs, around, reading = end["rows"][:2], end["rows"][2], end["rows"][3:]
     assert [row["name"] for row in runs] == ["32 envs x 64", "1024 envs x 64"]
     for row in runs:
         assert row["value"] > 0
         assert len(row["rounds"]) == len(row["rounds_without"]) == 2
         assert row["cost"] < 1
+        assert row["beside"] < 1
+        assert row["cost_interval"] is None
         assert 0 < row["cpu_share"] < 1
+    assert len(around["rounds"]) == 2
     assert [row["name"] for row in reading] == [
         "hotloop --help",
         "list 1000 runs",

@@ -3,6 +3,7 @@
 import logging
 import multiprocessing
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -197,6 +198,22 @@ def test_gpus_are_told_as_their_driver_tells_them(tmp_path: Path, monkeypatch: p
     told = Sampler().sample()
     assert told["gpu 0"] == {"load": 0.42, "memory": 1000 * 2**20, "memory_total": 8000 * 2**20, "name": "NVIDIA X"}
     assert told["gpu 1"]["load"] is None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere threads have no priority of their own")
+def test_threads_that_record_give_way_to_those_that_train(tmp_path: Path) -> None:
+    found: dict[str, int] = {}
+
+    class Look(Callback):
+        def iteration(self, report: Any) -> None:
+            for thread in threading.enumerate():
+                assert thread.native_id is not None
+                found[thread.name] = os.getpriority(os.PRIO_PROCESS, thread.native_id)
+
+    hotloop.train("cartpole", steps=65536, config=QUICK, home=tmp_path, callbacks=[Look()])
+    own = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+    assert found["hotloop-journal"] == found["hotloop-feeder"] == min(19, own + 5)
+    assert found["MainThread"] == own
 
 
 def test_threads_end_with_the_run(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 Taking turns matters more than long measurements: whatever else the machine does in a round, it does to all of them.
 """
 
+import math
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -101,3 +102,18 @@ def _warm_up(contender: Contender, seconds: float) -> int:
         if elapsed >= seconds / 2:
             return max(1, round(passes * seconds / elapsed))
         passes *= 2
+
+
+def middle(values: Sequence[float]) -> tuple[float, float] | None:
+    """Between which two of the values the median lies with 95 % certainty, whatever they are spread like.
+
+    Each value is as likely above the median as below; too few of them are certain of nothing.
+
+    >>> middle(range(1, 21))
+    (6, 15)
+    """
+    ordered, count = sorted(values), len(values)
+    outside, chance = 0, 0.0
+    while (chance := chance + 2 * math.comb(count, outside) / 2**count) <= 0.05:
+        outside += 1
+    return (ordered[outside - 1], ordered[-outside]) if outside else None

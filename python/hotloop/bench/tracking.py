@@ -1,18 +1,20 @@
 """The suite `tracking`: the same run with records and without any, taking turns; what recording costs."""
 
-import math
+import itertools
+import json
 import statistics
+import subprocess
+import sys
 import tempfile
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hotloop.bench.measure import Rate
+from hotloop.bench.measure import Rate, middle
 from hotloop.config import Config, load_config
 from hotloop.config.models import TrackConfig
-from hotloop.training import Callback
-from hotloop.training.callbacks import CheckpointReport, StartReport
 from hotloop.training.trainer import Trainer
 
 UNIT = "steps/s"
@@ -21,37 +23,40 @@ CASES: dict[str, dict[str, object]] = {
     "32 envs x 64": {},
     "1024 envs x 64": {"runner.num_envs": 1024, "ppo.minibatch_size": 16384, "ppo.epochs": 1},
 }
+# Parts of a run around one in which the recorder was at work that say how long it would have taken without.
+_NEIGHBOURS = 8
+# Seconds between looks at a run, which is as short as the iterations of the larger one are.
+_PACE = 0.01
+# Seconds of CPU time that show that a thread was at work.
+_AT_WORK = 1e-5
+
+
+@dataclass(frozen=True)
+class Tick:
+    """A moment of a run: how far it has come, and the CPU time that the recorder's threads have taken so far."""
+
+    at: float
+    steps: int
+    recording: float
 
 
 @dataclass(frozen=True)
 class TrackingRow:
-    """One run's rates with and without records, and the seconds that it takes besides training."""
+    """A run's rates with and without records; each pair, and each run with records, tells what records cost."""
 
     name: str
     recorded: Rate
     unrecorded: Rate
-    around: tuple[float, float]
-    """Seconds before the first iteration and after the last, with records and without."""
-    share: float
-    """Which part of the process's CPU time the recorder's threads took: steadier than a difference of rates."""
+    beside: tuple[float, ...]
+    """Of each run with records: the part of its time that was lost while the recorder was at work."""
+    shares: tuple[float, ...]
+    """Of each of them: which part of the process's CPU time the recorder's threads took."""
 
     @property
-    def cost(self) -> float:
-        """What part of the speed is lost: the median over the rounds, each against its neighbour."""
-        return statistics.median(self._costs)
-
-    @property
-    def uncertainty(self) -> float | None:
-        """The standard error of the cost; unknown from a single round."""
-        if len(self._costs) < 2:
-            return None
-        # A median of normal numbers is so much less certain than their mean.
-        return math.sqrt(math.pi / 2 / len(self._costs)) * statistics.stdev(self._costs)
-
-    @property
-    def _costs(self) -> list[float]:
+    def costs(self) -> tuple[float, ...]:
+        """What part of the speed was lost in each round, against the run without records next to it."""
         pairs = zip(self.recorded.rounds, self.unrecorded.rounds, strict=True)
-        return [1 - ours / bare for ours, bare in pairs]
+        return tuple(1 - ours / bare for ours, bare in pairs)
 
     def as_json(self) -> dict[str, Any]:
         """The row as `--json` gives it."""
@@ -61,25 +66,34 @@ class TrackingRow:
             "unit": UNIT,
             "spread": self.recorded.spread,
             "ratio": {"without records": self.recorded.value / self.unrecorded.value},
-            "cost": self.cost,
-            "cost_uncertainty": self.uncertainty,
-            "cpu_share": self.share,
-            "seconds_added": self.around[0] - self.around[1],
+            "cost": statistics.median(self.costs),
+            "cost_interval": middle(self.costs),
+            "beside": statistics.median(self.beside),
+            "beside_interval": middle(self.beside),
+            "cpu_share": statistics.median(self.shares),
             "rounds": list(self.recorded.rounds),
             "rounds_without": list(self.unrecorded.rounds),
         }
 
 
-class _Clock(Callback):
-    """Notes when training begins and when its last checkpoint is written."""
+class _Watched(Trainer):
+    """Looks up often, and notes how far it has come and what the threads of its recorder took."""
 
-    began = ended = 0.0
+    def _start(self) -> None:
+        super()._start()
+        self._plan.pace = _PACE
+        self._clocks = [
+            time.pthread_getcpuclockid(thread.ident)
+            for thread in threading.enumerate()
+            if thread.name.startswith("hotloop-") and thread.ident is not None
+        ]
+        self.ticks: list[Tick] = []
+        self._show_progress()
 
-    def start(self, report: StartReport) -> None:
-        self.began = time.perf_counter()
-
-    def checkpoint(self, report: CheckpointReport) -> None:
-        self.ended = time.perf_counter()
+    def _show_progress(self) -> None:
+        steps, recording = self.session.counters.steps, sum(map(time.clock_gettime, self._clocks))
+        self.ticks.append(Tick(time.perf_counter(), steps, recording))
+        super()._show_progress()
 
 
 def compare(
@@ -91,24 +105,20 @@ def compare(
 ) -> TrackingRow:
     """Measures one of the `CASES`."""
     progress("finding out how many steps that takes", 0.0)
-    steps = 1 << 20
-    rate = _run(_config(name, steps), recorded=True).rate
-    config = _config(name, max(steps, round(rate * seconds)))
+    steps = 1 << 22
+    ticks, _ = _run(_config(name, steps), recorded=True)
+    config = _config(name, max(steps // 4, round(_rate(ticks) * seconds)))
     rates: dict[bool, list[float]] = {True: [], False: []}
-    around: dict[bool, list[float]] = {True: [], False: []}
-    shares = []
+    beside, shares = [], []
     for turn in range(rounds):
         for recorded in (True, False) if turn % 2 else (False, True):
             progress("with records" if recorded else "without", turn / rounds)
-            found = _run(config, recorded=recorded)
-            rates[recorded].append(found.rate)
-            around[recorded].append(found.around)
+            ticks, worked = _run(config, recorded=recorded)
+            rates[recorded].append(_rate(ticks))
             if recorded:
-                shares.append(found.share)
-    besides_both = statistics.median(around[True]), statistics.median(around[False])
-    return TrackingRow(
-        name, Rate(tuple(rates[True])), Rate(tuple(rates[False])), besides_both, statistics.median(shares)
-    )
+                beside.append(lost_beside(ticks))
+                shares.append((ticks[-1].recording - ticks[0].recording) / worked)
+    return TrackingRow(name, Rate(tuple(rates[True])), Rate(tuple(rates[False])), tuple(beside), tuple(shares))
 
 
 def _config(name: str, steps: int) -> Config:
@@ -124,21 +134,58 @@ def _config(name: str, steps: int) -> Config:
     return load_config("cartpole", overrides={**CASES[name], **changes})
 
 
-@dataclass(frozen=True)
-class _Found:
-    """Of one run: steps per second of the training itself, seconds of the rest, the recorder's part of the CPU time."""
-
-    rate: float
-    around: float
-    share: float
-
-
-def _run(config: Config, *, recorded: bool) -> _Found:
-    clock = _Clock()
+def _run(config: Config, *, recorded: bool) -> tuple[list[Tick], float]:
+    """A run's ticks, and the CPU time that it took."""
     with tempfile.TemporaryDirectory(prefix="hotloop-bench-") as home:
-        begun, worked = time.perf_counter(), time.process_time()
-        trainer = Trainer.begin(config, home=home, callbacks=[clock], recorded=recorded)
-        run = trainer.run()
-        total, worked = time.perf_counter() - begun, time.process_time() - worked
-    training = clock.ended - clock.began
-    return _Found(run.steps / training, total - training, trainer.recording_seconds / worked)
+        worked = time.process_time()
+        trainer = _Watched.begin(config, home=home, recorded=recorded)
+        trainer.run()
+        return trainer.ticks, time.process_time() - worked
+
+
+def _rate(ticks: Sequence[Tick]) -> float:
+    return (ticks[-1].steps - ticks[0].steps) / (ticks[-1].at - ticks[0].at)
+
+
+def lost_beside(ticks: Sequence[Tick]) -> float:
+    """What part of a run's time was lost while its recorder was at work.
+
+    A part of the run in which the recorder's threads took CPU time is compared with the nearest in which they did not:
+    what disturbs the machine lasts longer than both, and is left out by that.
+    """
+    pairs = [(a, b) for a, b in itertools.pairwise(ticks) if b.steps > a.steps]
+    idle = [i for i, (a, b) in enumerate(pairs) if b.recording - a.recording < _AT_WORK]
+    if not idle:
+        raise ValueError("the recorder was always at work: there is nothing to compare with")
+    lost = 0.0
+    for i in set(range(len(pairs))) - set(idle):
+        near = [pairs[j] for j in sorted(idle, key=lambda j: abs(j - i))[:_NEIGHBOURS]]
+        pace = sum(b.at - a.at for a, b in near) / sum(b.steps - a.steps for a, b in near)
+        a, b = pairs[i]
+        lost += (b.at - a.at) - pace * (b.steps - a.steps)
+    return lost / (ticks[-1].at - ticks[0].at)
+
+
+def added_seconds(*, rounds: int, progress: Callable[[str, float], object] = lambda what, share: None) -> list[float]:
+    """How much longer a run's start and end take with records, each in a process of its own, in each round."""
+    found = []
+    for turn in range(rounds):
+        progress("start and end", turn / rounds)
+        order = (True, False) if turn % 2 else (False, True)
+        taken = {recorded: _timed_alone(recorded) for recorded in order}
+        found.append(taken[True] - taken[False])
+    return found
+
+
+def _timed_alone(recorded: bool) -> float:
+    code = f"from hotloop.bench.tracking import shortest; shortest({recorded})"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    return float(json.loads(done.stdout))
+
+
+def shortest(recorded: bool) -> None:
+    """Prints the seconds that a run of one record takes, imports that it alone needs included."""
+    config = _config("32 envs x 64", 16 * 32 * 64)
+    begun = time.perf_counter()
+    _run(config, recorded=recorded)
+    print(time.perf_counter() - begun)

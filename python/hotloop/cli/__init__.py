@@ -13,6 +13,7 @@ from hotloop.cli import (
     bench,
     bench_faults,
     bench_tabular,
+    bench_tracking,
     bench_train,
     bench_tune,
     envs,
@@ -37,7 +38,7 @@ app.command("envs")(envs.envs)
 bench.app.command("train")(bench_train.train)
 bench.app.command("ladder")(bench_train.ladder)
 bench.app.command("solve")(bench_train.solve)
-bench.app.command("tracking")(bench_train.tracking)
+bench.app.command("tracking")(bench_tracking.tracking)
 runs.app.command("compare")(runs_compare.compare)
 runs.app.command("plot")(runs_plot.plot)
 runs.app.command("export")(runs_export.export)

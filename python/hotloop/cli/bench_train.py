@@ -152,65 +152,6 @@ def solve(
     _print_machine(machine)
 
 
-def tracking(
-    seconds: Seconds = None,
-    repeats: Repeats = None,
-    quick: Quick = False,
-    as_json: Json = False,
-) -> None:
-    """Measure what recording a run costs, and how long reading a large store takes.
-
-    \b
-      hotloop bench tracking
-      hotloop bench tracking --quick
-
-    The same run with records and without: 'cost' is the part of the training's
-    speed that is lost (give or take '+-'), 'CPU' the part of the CPU time that
-    recording takes, 'added' what a run's start and end take longer. Then
-    commands on a store of 1000 runs, one of them with 100000 points of a
-    metric: seconds from the start of the process to its end.
-    """
-    seconds, repeats = measuring(seconds, repeats, (2.0, 11), (0.3, 3), quick)
-
-    from hotloop.bench.reading import read_store
-    from hotloop.bench.report import on_machine
-    from hotloop.bench.tracking import CASES, compare
-    from hotloop.cli.progress import PartsProgress
-    from hotloop.text import short
-
-    machine = look_at_machine([], as_json)
-    rows = []
-    with PartsProgress(len(CASES) + 1) as progress:
-        for name in CASES:
-            row = compare(name, seconds=seconds, rounds=repeats, progress=functools.partial(progress.at, name))
-            rows.append(row)
-            progress.finish_part(f"{name}: {row.cost:.1%}")
-        reading = read_store(rounds=min(repeats, 5), progress=functools.partial(progress.at, "reading"))
-        progress.finish_part("reading")
-    bare = reading[0].value
-    if as_json:
-        _emit_rows([row.as_json() for row in rows] + [row.as_json(bare) for row in reading], machine)
-        return
-    table = _table("case", "steps/s", "spread", "without", "cost", "+-", "CPU", "added")
-    for row in rows:
-        table.add_row(
-            row.name,
-            short(row.recorded.value),
-            _percent(row.recorded.spread),
-            short(row.unrecorded.value),
-            f"{row.cost:.1%}",
-            _percent(row.uncertainty, 1),
-            f"{row.share:.1%}",
-            f"{row.around[0] - row.around[1]:.2f} s",
-        )
-    _print_table(table)
-    table = _table("command", "seconds", "of --help")
-    for found in reading:
-        table.add_row(found.name, f"{found.value:.2f}", f"{found.value / bare:.1f}x")
-    _print_table(table)
-    print(on_machine(machine))
-
-
 def _emit_rows(rows: list[dict[str, Any]], machine: Machine) -> None:
     for row in rows:
         emit("row", **row)
@@ -240,9 +181,7 @@ def _table(*headings: str) -> Table:
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for heading in headings:
-        table.add_column(
-            heading, no_wrap=True, justify="left" if heading in ("case", "work", "who", "command") else "right"
-        )
+        table.add_column(heading, no_wrap=True, justify="left" if heading in ("case", "work", "who") else "right")
     return table
 
 

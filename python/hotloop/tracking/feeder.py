@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hotloop.tracking import journal
 from hotloop.tracking.errors import StoreError
+from hotloop.tracking.priority import give_way
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("hotloop")
 
 # Seconds between looks at the journal.
-_PACE: Final = 0.5
+_PACE: Final = 1.0
 # Seconds between tries while the store is away.
 _RETRY: Final = 1.0
 _SAMPLE_FIRST: Final = 1.0
@@ -92,8 +93,6 @@ class Feeder:
         self._beat_at = time.monotonic()
         self._is_stalled = False
         self._closing = threading.Event()
-        self.cpu_seconds = 0.0
-        """What its thread has taken, once it has ended."""
         self._thread = threading.Thread(target=self._work, name="hotloop-feeder", daemon=True)
         self._thread.start()
 
@@ -117,6 +116,7 @@ class Feeder:
             self._notices.append(Notice("store-away", f"not all could be told in time; {_KEPT}"))
 
     def _work(self) -> None:
+        give_way()
         while not self._closing.wait(_PACE):
             self._watch()
             self._feed_store()
@@ -128,7 +128,6 @@ class Feeder:
             self._link.close()
         for tracker in self._trackers:
             self._guarded(tracker, tracker.close)
-        self.cpu_seconds = time.thread_time()
 
     def _feed_store(self) -> None:
         if self._place is None or time.monotonic() < self._try_at:

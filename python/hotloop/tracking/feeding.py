@@ -6,9 +6,10 @@ How far a journal was taken stands in the store and moves in the same transactio
 from __future__ import annotations
 
 import json
-import math
 import os
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -33,7 +34,7 @@ _COLUMNS: Final = {
 _UNIQUE: Final = {"metrics": ("run", "key", "step"), "episodes": ("run", "step"), "checkpoints": ("run", "step")}
 # Of a record: where it stands, and what has a table of its own.
 _NO_METRICS: Final = {"event", "at", "steps", "iterations", "sample", "actions"}
-_NUMBERS: Final = (float, int, bool)
+_NUMBERS: Final = frozenset((float, int, bool))
 _EVALUATED: Final = ("mean", "low", "high", "std", "length_mean")
 
 
@@ -98,7 +99,7 @@ class _Writer:
         self._number = number
         self._folder = folder
         self._rows: dict[str, list[tuple[object, ...]]] = {table: [] for table in STEPPED}
-        self._points: list[tuple[str, int, float, float]] = []
+        self._points: defaultdict[str, list[tuple[int, float, float]]] = defaultdict(list)
         self._changes: dict[str, object] = {}
 
     def write(self, events: Iterable[Event]) -> None:
@@ -180,10 +181,10 @@ class _Writer:
         self._changes |= {key: event[key] for key in ("steps", "iterations", "episodes")}
 
     def _add_points(self, event: Event, points: Iterable[tuple[str, Any]]) -> None:
-        step, at = event["steps"], event["at"]
-        self._points += [
-            (name, step, at, float(value)) for name, value in points if type(value) in _NUMBERS and math.isfinite(value)
-        ]
+        step, at, told = event["steps"], event["at"], self._points
+        for name, value in points:
+            if type(value) in _NUMBERS and isfinite(value):
+                told[name].append((step, at, value))
 
     def _row(self, table: str, event: Event, *values: object) -> None:
         assert self._number is not None
@@ -200,10 +201,10 @@ class _Writer:
         if self._number is None:
             return
         link = self._link
-        numbers = link.key_numbers({point[0] for point in self._points})
+        numbers = link.key_numbers(self._points)
         # In the table's own order, which is the quickest to write.
-        run = self._number
-        self._rows["metrics"] = sorted((run, numbers[name], step, at, value) for name, step, at, value in self._points)
+        points = sorted((numbers[name], told) for name, told in self._points.items())
+        self._rows["metrics"] = [(self._number, number, *point) for number, told in points for point in told]
         for table, rows in self._rows.items():
             link.insert(table, _COLUMNS[table], rows, unique=_UNIQUE.get(table, ()))
             rows.clear()
@@ -226,10 +227,10 @@ def flattened(event: Event) -> Iterator[tuple[str, Any]]:
     for key, value in event.items():
         if key in _NO_METRICS:
             continue
-        if isinstance(value, dict | list):
-            yield from _leaves(key, value)
-        else:
+        if type(value) in _NUMBERS:
             yield key, value
+        else:
+            yield from _leaves(key, value)
 
 
 def evaluated(found: Event) -> Iterator[tuple[str, Any]]:

@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from hotloop.text import plain
+from hotloop.tracking.priority import give_way
 
 NAME: Final = "metrics.jsonl"
 # Seconds after which an event is with the system at the latest: what a SIGKILL can lose.
-_PACE: Final = 0.1
+_PACE: Final = 0.5
 
 Event = dict[str, Any]
 
@@ -29,11 +30,9 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         self._file = open_whole(path)
-        self._waiting: deque[tuple[float, Callable[[], Event]]] = deque()
+        self._waiting: deque[tuple[float, Callable[[float], bytes]]] = deque()
         self._failure: OSError | None = None
         self._closing = threading.Event()
-        self.cpu_seconds = 0.0
-        """What its thread has taken, once it has ended."""
         # Only one thread at a time takes events and writes them, so that they keep their order.
         self._writing = threading.Lock()
         self._thread = threading.Thread(target=self._work, name="hotloop-journal", daemon=True)
@@ -41,6 +40,10 @@ class Journal:
 
     def append(self, make: Callable[[], Event]) -> None:
         """Notes an event, which the thread makes when it writes it. Raises what went wrong with earlier ones."""
+        self.append_line(lambda at: as_line(at, make()))
+
+    def append_line(self, make: Callable[[float], bytes]) -> None:
+        """The same for an event that is told as a line, by the time at which it happened."""
         if self._failure is not None:
             raise self._failure
         self._waiting.append((time.time(), make))
@@ -63,16 +66,16 @@ class Journal:
             os.close(self._file)
 
     def _work(self) -> None:
+        give_way()
         while not self._closing.wait(_PACE) and self._failure is None:
             self._write()
-        self.cpu_seconds = time.thread_time()
 
     def _write(self) -> None:
         with self._writing:
             lines = []
             while self._waiting:
                 at, make = self._waiting.popleft()
-                lines.append(as_line(at, make()))
+                lines.append(make(at))
             if not lines or self._failure is not None:
                 return
             try:

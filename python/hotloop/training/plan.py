@@ -35,6 +35,7 @@ class Plan:
     """
 
     def __init__(self, config: Config, steps: int, repeated: Repetition | None) -> None:
+        self.pace = PACE
         self._train = config.train
         self._most_steps = steps
         self._last_iteration = None if repeated is None else repeated.last_iteration
@@ -90,7 +91,7 @@ class Plan:
     def seconds_to_go(self, counters: Counters) -> float:
         """How long a native call may take."""
         minutes = self._train.minutes
-        return PACE if minutes is None else min(PACE, 60.0 * minutes - counters.seconds)
+        return self.pace if minutes is None else min(self.pace, 60.0 * minutes - counters.seconds)
 
     def fraction(self, counters: Counters) -> float:
         """How much of the nearest limit is used up; 0 when none is known."""

@@ -13,6 +13,7 @@ from hotloop.tracking import facts, journal
 from hotloop.tracking.feeder import Feeder, Notice
 from hotloop.tracking.journal import Journal
 from hotloop.training.callbacks import Callback
+from hotloop.training.record_lines import record_line
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,8 +50,6 @@ class Recorder(Callback):
         self._feeder: Feeder | None = None
         self._steps = 0
         self._workers: tuple[WorkerHealth, ...] = ()
-        self.cpu_seconds = 0.0
-        """What its threads have taken, once the run has ended."""
 
     def start(self, report: StartReport) -> None:
         """Opens the journal, and begins to feed from it."""
@@ -76,7 +75,8 @@ class Recorder(Callback):
     def iteration(self, report: IterationReport) -> None:
         """Notes a record."""
         self._steps = report.steps
-        self._note("iteration", lambda: vars(report))
+        if self._journal is not None:
+            self._journal.append_line(lambda at: record_line(at, report))
 
     def evaluation(self, report: EvaluationReport) -> None:
         """Notes an evaluation."""
@@ -121,7 +121,6 @@ class Recorder(Callback):
         finally:
             if self._feeder is not None:
                 self._feeder.finish()
-                self.cpu_seconds = recording.cpu_seconds + self._feeder.cpu_seconds
 
     def _note(self, event: str, make: Callable[[], dict[str, Any]]) -> None:
         if self._journal is not None:

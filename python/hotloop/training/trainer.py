@@ -89,11 +89,6 @@ class Trainer:
         self._is_best = False
         self._shown_at = (0, 0.0)
 
-    @property
-    def recording_seconds(self) -> float:
-        """The CPU time that the recorder's threads have taken, once the run has ended."""
-        return self._recorder.cpu_seconds
-
     @classmethod
     def begin(
         cls,

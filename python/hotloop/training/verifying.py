@@ -151,6 +151,7 @@ def _difference(old: Any, new: Any, name: str = "") -> str | None:
     if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         parts = (_difference(a, b, f"{name}[{i}]") for i, (a, b) in enumerate(zip(old, new, strict=True)))
         return next(filter(None, parts), None)
-    if isinstance(old, float) and isinstance(new, float) and math.isclose(old, new, rel_tol=_CLOSE, abs_tol=1e-9):
+    # Whole numbers stand for themselves, and where the other one has a fraction, for a measured number.
+    if {float} <= {type(old), type(new)} <= {float, int} and math.isclose(old, new, rel_tol=_CLOSE, abs_tol=1e-9):
         return None
     return None if old == new else f"{name} was {old!r}, is {new!r}"

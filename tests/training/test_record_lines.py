@@ -1,0 +1,41 @@
+"""A record's line says what the journal's own lines say."""
+
+import json
+import math
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hotloop.tracking.journal import as_line
+from hotloop.training.callbacks import IterationReport, Statistics, TimeSplit
+from hotloop.training.record_lines import record_line
+
+numbers = st.floats() | st.sampled_from([0.0, -0.0, 500.0, 1e22, math.nan, math.inf])
+counts = st.integers(-(2**63), 2**63)
+named = st.dictionaries(st.text(max_size=5) | st.sampled_from(['a"b', "50%", "%d"]), numbers | counts, max_size=3)
+statistics = st.builds(
+    Statistics,
+    weights=st.dictionaries(st.text(max_size=3), st.dictionaries(st.text(max_size=3), numbers, max_size=2), max_size=2),
+    gradients=st.just({}),
+    actions=st.fixed_dictionaries({"shares": st.lists(numbers, max_size=3)}),
+)
+DRAWN: dict[str, st.SearchStrategy[Any]] = {
+    "int": counts,
+    "float": numbers,
+    "dict[str, float]": named,
+    "TimeSplit": st.builds(TimeSplit, numbers, numbers, numbers, numbers, numbers),
+    "list[list[float]]": st.lists(st.tuples(numbers, st.integers(0, 10**6)).map(list), max_size=3),
+    "Statistics | None": st.none() | statistics,
+}
+records = st.fixed_dictionaries(
+    {field.name: DRAWN[str(field.type)] for field in IterationReport.__dataclass_fields__.values()}
+).map(lambda told: IterationReport(**told))
+
+
+@given(records, st.floats(0, 2e9))
+def test_a_record_reads_the_same_by_template_and_by_the_general_encoder(report: IterationReport, at: float) -> None:
+    line = record_line(at, report)
+    assert line.endswith(b"}\n")
+    assert line.count(b"\n") == 1
+    assert json.loads(line) == json.loads(as_line(at, {"event": "iteration", **vars(report)}))
