@@ -1,5 +1,5 @@
 /* An env of two agents that does what it is asked to: action 1 fails in the way that the option `fault` says. BREAK is a
- * statement that spoils the table. */
+ * statement that spoils the table; with PLAY there is a function for many envs at once. */
 #include <math.h>
 #include <stddef.h>
 
@@ -56,6 +56,19 @@ static int32_t observe(const void *state, const hotloop_value *options, void *ob
     return fault == IN_OBSERVE ? -9 : 0;
 }
 
+#ifdef PLAY
+static void play(uint64_t count, void *states, const hotloop_value *options, const hotloop_rng *rngs, const void *actions,
+                 float *terms, uint8_t *terminated, float *metrics, void *observations, uint8_t *masks, uint8_t *valid,
+                 int32_t *told) {
+    for (uint64_t i = 0; i < count; i++) {
+        me *state = (me *)states + i;
+        const int32_t *choices = (const int32_t *)actions + 4 * i;
+        told[2 * i] = step(state, options, rngs + i, choices, terms + 2 * i, terminated + 2 * i, metrics);
+        told[2 * i + 1] = observe(state, options, (float *)observations + 2 * i, masks + 10 * i, valid + 2 * i);
+    }
+}
+#endif
+
 #ifndef NO_TABLE
 const hotloop_env *hotloop_env_table(void) {
     static uint64_t shape[] = {1};
@@ -91,6 +104,9 @@ const hotloop_env *hotloop_env_table(void) {
         .reset = reset,
         .step = step,
         .observe = observe,
+#ifdef PLAY
+        .play = play,
+#endif
     };
     BREAK;
     return &table;

@@ -138,6 +138,28 @@ def test_all_that_can_be_used_gives_the_same_bits_compiled_and_uncompiled() -> N
         assert compiled == trajectory(EVERYTHING, 90, threads=2, **options)
 
 
+@pytest.mark.parametrize("mode", ["next_step", "same_step"])
+@pytest.mark.parametrize("action_repeat", [1, 3])
+def test_many_envs_at_once_give_the_same_bits_as_one_by_one(mode: Any, action_repeat: int) -> None:
+    """Compiled envs play whole groups, uncompiled ones one by one; with options of their own in some envs."""
+    rng = np.random.default_rng(2)
+    steps = [rng.uniform(-1, 1, (70, 2)) for _ in range(24 // action_repeat)]
+
+    def played(env: CompiledEnv) -> list[bytes]:
+        told = []
+        with hotloop.make_vec(env, 70, num_threads=1, autoreset_mode=mode, action_repeat=action_repeat) as envs:
+            for i in range(0, 70, 3):
+                envs.configure({"pull": 0.5 + i % 4, "max_steps": 9 + i % 2}, envs=[i])
+            envs.reset(seed=1)
+            for actions in steps:
+                *results, info = envs.step(actions)
+                told += [result.tobytes() for result in results]
+                told += [obs.tobytes() for obs in info.get("final_obs", ()) if obs is not None]
+            return [*told, *(field.tobytes() for field in envs.get_state().values())]
+
+    assert played(EVERYTHING) == played(uncompiled(EVERYTHING))
+
+
 def test_snapshots_are_exact_and_states_have_names() -> None:
     rng = np.random.default_rng(1)
     with hotloop.make_vec(Everything, 8) as envs, hotloop.make_vec(Everything, 8, num_groups=3) as others:

@@ -19,9 +19,9 @@ def walk(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
     return f"native:{compiled(repository / 'examples/native_c/walk.c', tmp_path_factory.mktemp('walk'), *flags)}"
 
 
-@pytest.fixture(scope="module")
-def faulty(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return f"native:{compiled(HERE / 'faulty.c', tmp_path_factory.mktemp('faulty'))}"
+@pytest.fixture(scope="module", params=["-DONE_BY_ONE", "-DPLAY"])
+def faulty(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
+    return f"native:{compiled(HERE / 'faulty.c', tmp_path_factory.mktemp('faulty'), request.param)}"
 
 
 def test_a_library_is_played_by_its_rules(walk: str) -> None:
@@ -163,10 +163,17 @@ def test_every_kind_of_option_and_several_agents(faulty: str) -> None:
         hotloop.train(faulty, steps=10, config={"train.algorithm": "q-learning"})
 
 
+def test_a_library_built_for_the_version_before_is_played(tmp_path: Path) -> None:
+    old = "table.abi = 1; table.table_bytes = offsetof(hotloop_env, play)"
+    with hotloop.make_vec(f"native:{compiled(HERE / 'faulty.c', tmp_path, f'-DBREAK={old}')}", 2) as envs:
+        envs.reset(seed=0)
+        assert envs.step(np.full((4, 2), [0, 2]))[1].tolist() == [2.0] * 4
+
+
 @pytest.mark.parametrize(
     ("spoil", "why"),
     [
-        ("table.abi = 99", "built for version 99 of hotloop.h, and this is version 1: rebuild it"),
+        ("table.abi = 99", "built for version 99 of hotloop.h, and this is version 2: rebuild it"),
         ("table.table_bytes = 8", r"table_bytes is 8, .* set it to sizeof\(hotloop_env\)"),
         ("return 0", "its table is null"),
         ("table.name = 0", "name is null"),

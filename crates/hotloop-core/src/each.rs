@@ -1,61 +1,75 @@
 //! A group of envs that are stepped one by one: what most envs are.
 
-use crate::env::{Actions, Env, Frame, Outcome, Spec, Status};
+use std::ops::Range;
+
+use crate::env::{Actions, Env, Frame, Outcome, Rng, Spec, Status};
+use crate::envs::{Envs, Turn};
 use crate::fields::Fields;
 use crate::group::{Autoreset, Frames, Group, Keep, Rules};
 use crate::ledger::Ledger;
 use crate::options::Options;
+use crate::rng::Stream;
 use crate::space::Observation;
 
 /// A number whose exponent is all ones is infinite or NaN.
 const EXPONENT: u32 = 0x7f80_0000;
 
-/// Sets a few numbers to 0: one of them, as most envs have it, without the call that a fill makes.
+/// Without an early exit, so that the compiler makes vectors of it.
 #[inline(always)]
-fn clear(numbers: &mut [f32]) {
-    match numbers {
-        [] => {}
-        [one] => *one = 0.0,
-        several => several.fill(0.0),
-    }
+fn all_finite(numbers: impl Iterator<Item = u32>) -> bool {
+    numbers.fold(0, |bad, bits| bad | u32::from(bits & EXPONENT == EXPONENT)) == 0
 }
 
-/// The rows of an env. That there is one, where it is known, spares the loops over it.
-#[inline(always)]
-fn rows<const ALONE: bool>(ledger: &Ledger, env: usize) -> std::ops::Range<usize> {
-    if ALONE { env..env + 1 } else { env * ledger.seats..(env + 1) * ledger.seats }
+/// How many rows are played before they are counted: few enough that all about them stays in the nearest cache.
+const ROWS_AT_ONCE: usize = 256;
+
+fn rows(ledger: &Ledger, env: usize) -> Range<usize> {
+    env * ledger.seats..(env + 1) * ledger.seats
 }
 
-/// Instances of one env.
-pub struct Each<E> {
-    envs: Vec<E>,
+/// Several envs of one kind. What a step brings is kept for the envs that are stepped together.
+pub struct Each<C> {
+    envs: C,
     row_bytes: usize,
     mask_len: usize,
     real: bool,
+    at_once: usize,
+    rngs: Vec<Rng>,
     terms: Vec<f32>,
+    metrics: Vec<f32>,
+    status: Vec<Status>,
+    /// Those of them that failed.
+    faulty: Vec<usize>,
     /// Of all ticks of a step, where it has several.
     sums: Vec<f32>,
     tick_terminated: Vec<bool>,
-    metrics: Vec<f32>,
 }
 
-impl<E: Env> Each<E> {
+impl<E: Env> Each<Vec<E>> {
     /// `count` instances with the same options.
     pub fn new(spec: &Spec, options: &Options, count: usize) -> Self {
         Self::of(spec, (0..count).map(|_| E::new(options)).collect())
     }
+}
 
-    /// These instances.
-    pub fn of(spec: &Spec, envs: Vec<E>) -> Self {
+impl<C: Envs> Each<C> {
+    /// These envs.
+    pub fn of(spec: &Spec, envs: C) -> Self {
+        let at_once = (ROWS_AT_ONCE / spec.seats).max(1);
+        let (terms, metrics) = (spec.seats * spec.terms.len(), spec.seats * spec.metrics.len());
         Self {
             envs,
             row_bytes: spec.observation.row_bytes(),
             mask_len: if spec.masked { spec.action.mask_len() } else { 0 },
             real: matches!(spec.observation, Observation::Box { .. }),
-            terms: vec![0.0; spec.seats * spec.terms.len()],
-            sums: vec![0.0; spec.seats * spec.terms.len()],
+            at_once,
+            rngs: vec![Rng { env: Stream { lo: 0, hi: 0 }, episode: 0, step: 0 }; at_once],
+            terms: vec![0.0; at_once * terms],
+            metrics: vec![0.0; at_once * metrics],
+            status: vec![Status::Running; at_once],
+            faulty: Vec::new(),
+            sums: vec![0.0; terms],
             tick_terminated: vec![false; spec.seats],
-            metrics: vec![0.0; spec.seats * spec.metrics.len()],
         }
     }
 
@@ -63,7 +77,7 @@ impl<E: Env> Each<E> {
         if ledger.has_pending()
             && let Some(options) = ledger.latch(env)
         {
-            self.envs[env].adopt(&options);
+            self.envs.adopt(env, &options);
         }
         ledger.episode[env] = ledger.episode[env].wrapping_add(1);
         ledger.elapsed[env] = 0;
@@ -74,25 +88,19 @@ impl<E: Env> Each<E> {
         ledger.decisions[rows.clone()].fill(0);
         ledger.played[rows.clone()].fill(false);
         ledger.ended[rows].fill(false);
-        self.envs[env].reset(&ledger.rng(env, 0));
+        self.envs.reset(env, &ledger.rng(env, 0));
     }
 
     /// Writes observation, mask and `valid` of one env; a finished one has no seat that decides.
-    #[inline(always)]
-    fn look<const ALONE: bool>(&mut self, ledger: &mut Ledger, env: usize, obs: &mut [u8]) {
-        let rows = rows::<ALONE>(ledger, env);
+    fn look(&mut self, ledger: &mut Ledger, env: usize, obs: &mut [u8]) {
+        let rows = rows(ledger, env);
         let mask = &mut ledger.mask[rows.start * self.mask_len..rows.end * self.mask_len];
         let valid = &mut ledger.valid[rows.clone()];
-        if self.mask_len > 0 {
-            mask.fill(true);
-        }
-        match &mut *valid {
-            [one] => *one = true,
-            several => several.fill(true),
-        }
+        mask.fill(true);
+        valid.fill(true);
         let obs = &mut obs[rows.start * self.row_bytes..rows.end * self.row_bytes];
         let mut frame = Frame { obs, row_bytes: self.row_bytes, valid, mask, mask_len: self.mask_len };
-        self.envs[env].observe(&mut frame);
+        self.envs.observe(env, &mut frame);
         for row in rows {
             ledger.played[row] |= ledger.valid[row];
             // Who decides in an env that goes on has not ended, whatever was true before its state was set from outside.
@@ -100,19 +108,7 @@ impl<E: Env> Each<E> {
         }
     }
 
-    #[inline(always)]
-    fn finite<const ALONE: bool>(&self, ledger: &Ledger, env: usize, obs: &[u8]) -> bool {
-        let rows = rows::<ALONE>(ledger, env);
-        let rows = rows.start * self.row_bytes..rows.end * self.row_bytes;
-        // Without an early exit the compiler makes vectors of this.
-        let real = |bytes: &[u8]| {
-            let words = bytes.as_chunks::<4>().0.iter().map(|word| u32::from_ne_bytes(*word));
-            words.fold(0, |bad, word| bad | u32::from(word & EXPONENT == EXPONENT)) == 0
-        };
-        self.terms.iter().all(|x| x.is_finite()) && (!self.real || real(&obs[rows]))
-    }
-
-    fn step_all<const ALONE: bool>(
+    fn step_all<const SIMPLE: bool>(
         &mut self,
         ledger: &mut Ledger,
         rules: &Rules,
@@ -121,125 +117,221 @@ impl<E: Env> Each<E> {
     ) {
         frames.terminated.fill(false);
         frames.cut.fill(false);
-        for env in 0..ledger.envs {
-            if ledger.over[env] != 0 {
-                let rows = env * ledger.seats..(env + 1) * ledger.seats;
+        let mut env = 0;
+        while env < ledger.envs {
+            let most = &ledger.over[env..ledger.envs.min(env + self.at_once)];
+            let playing = most.iter().position(|over| *over != 0).unwrap_or(most.len());
+            if playing > 0 {
+                self.play(ledger, rules, env..env + playing, actions, frames);
+                self.settle::<SIMPLE>(ledger, rules, env..env + playing, frames);
+                env += playing;
+            } else {
+                let rows = rows(ledger, env);
                 self.begin(ledger, env);
-                self.look::<false>(ledger, env, frames.obs);
+                self.look(ledger, env, frames.obs);
                 frames.reward[rows.clone()].fill(0.0);
                 frames.truncated[rows].fill(false);
-            } else {
-                self.step_one::<ALONE>(ledger, rules, env, actions, frames);
+                env += 1;
             }
         }
         self.publish(ledger, rules, frames);
     }
 
-    fn step_one<const ALONE: bool>(
+    /// Plays a step of some envs, none of which waits for a reset, and shows them.
+    fn play(
         &mut self,
         ledger: &mut Ledger,
         rules: &Rules,
-        env: usize,
+        envs: Range<usize>,
         actions: &Actions<'_>,
         frames: &mut Frames<'_>,
     ) {
-        let rows = rows::<ALONE>(ledger, env);
-        clear(&mut self.metrics);
-        let width = actions.width;
+        let (seats, width) = (ledger.seats, actions.width);
+        let rows = envs.start * seats..envs.end * seats;
         let numbers = rows.start * width..rows.end * width;
-        let mine = Actions {
+        let actions = Actions {
             ints: actions.ints.get(numbers.clone()).unwrap_or_default(),
             floats: actions.floats.get(numbers).unwrap_or_default(),
             width,
         };
-        for row in rows.clone() {
-            ledger.decisions[row] += u32::from(ledger.valid[row]);
+        for (decisions, valid) in ledger.decisions[rows.clone()].iter_mut().zip(&ledger.valid[rows.clone()]) {
+            *decisions += u32::from(*valid);
         }
-        let terminated = &mut frames.terminated[rows.clone()];
-        let status = if rules.action_repeat == 1 {
-            self.tick(ledger, env, &mine, terminated)
-        } else {
-            self.ticks(ledger, rules, env, &mine, terminated)
+        self.metrics[..rows.len() * ledger.metrics].fill(0.0);
+        if rules.action_repeat != 1 {
+            for (i, env) in envs.enumerate() {
+                self.ticks(ledger, rules, i, env, &actions, frames);
+                self.look(ledger, env, frames.obs);
+            }
+            return;
+        }
+        self.terms[..rows.len() * ledger.terms].fill(0.0);
+        ledger.elapsed[envs.clone()].iter_mut().for_each(|elapsed| *elapsed += 1);
+        for (rng, env) in self.rngs.iter_mut().zip(envs.clone()) {
+            *rng = ledger.rng(env, ledger.elapsed[env]);
+        }
+        let mask = &mut ledger.mask[rows.start * self.mask_len..rows.end * self.mask_len];
+        let valid = &mut ledger.valid[rows.clone()];
+        mask.fill(true);
+        valid.fill(true);
+        let mut turn = Turn {
+            seats,
+            terms: ledger.terms,
+            metrics: ledger.metrics,
+            actions,
+            rngs: &self.rngs,
+            outcome: Outcome {
+                terms: &mut self.terms,
+                terminated: &mut frames.terminated[rows.clone()],
+                metrics: &mut self.metrics,
+            },
+            frame: Frame {
+                obs: &mut frames.obs[rows.start * self.row_bytes..rows.end * self.row_bytes],
+                row_bytes: self.row_bytes,
+                valid,
+                mask,
+                mask_len: self.mask_len,
+            },
+            status: &mut self.status,
         };
-        self.look::<ALONE>(ledger, env, frames.obs);
+        self.envs.play(envs, &mut turn);
+        let valid = &ledger.valid[rows.clone()];
+        ledger.played[rows.clone()].iter_mut().zip(valid).for_each(|(played, valid)| *played |= valid);
+        ledger.ended[rows].iter_mut().zip(valid).for_each(|(ended, valid)| *ended &= !valid);
+    }
 
-        let mut failure = self.envs[env].failure();
-        if failure.is_none() && !self.finite::<ALONE>(ledger, env, frames.obs) {
+    /// Counts the step of the envs that were played last.
+    fn settle<const SIMPLE: bool>(
+        &mut self,
+        ledger: &mut Ledger,
+        rules: &Rules,
+        envs: Range<usize>,
+        frames: &mut Frames<'_>,
+    ) {
+        self.faulty.clear();
+        if self.envs.any_failure() || !self.finite(ledger, envs.clone(), 0, frames.obs) {
+            for (i, env) in envs.clone().enumerate() {
+                self.cut_if_faulty(ledger, i, env, frames);
+            }
+        }
+        let (elapsed, limits) = (&ledger.elapsed[envs.clone()], &ledger.max_steps[envs.clone()]);
+        for (status, (elapsed, limit)) in self.status.iter_mut().zip(elapsed.iter().zip(limits)) {
+            *status = if elapsed >= limit { Status::TimeUp } else { *status };
+        }
+        self.count_rewards::<SIMPLE>(ledger, rules, envs.clone(), frames);
+        for (i, env) in envs.enumerate() {
+            if self.status[i] != Status::Running {
+                self.finish(ledger, rules, i, env, frames);
+            }
+        }
+    }
+
+    /// Rewards, returns and truncations. Branches would be in the way: who ends when is a toss-up.
+    fn count_rewards<const SIMPLE: bool>(
+        &mut self,
+        ledger: &mut Ledger,
+        rules: &Rules,
+        envs: Range<usize>,
+        frames: &mut Frames<'_>,
+    ) {
+        let (seats, width) = if SIMPLE { (1, 1) } else { (ledger.seats, ledger.terms) };
+        let rows = envs.start * seats..envs.end * seats;
+        let count = rows.len();
+        let (reward, returns) = (&mut frames.reward[rows.clone()], &mut ledger.returns[rows.clone()]);
+        let (terminated, truncated) = (&frames.terminated[rows.clone()], &mut frames.truncated[rows.clone()]);
+        let (played, ended) = (&ledger.played[rows.clone()], &mut ledger.ended[rows.clone()]);
+        let (terms, weights) = (&self.terms[..count * width], &rules.weights[..width]);
+        let (sums, status) = (&mut ledger.term_sums[rows.start * width..rows.end * width], &self.status[..envs.len()]);
+        for row in 0..count {
+            let in_play = played[row] && !ended[row];
+            // Not fused: without the CPU's own instruction at hand here, a fused one is a call of a library function.
+            let mut total = 0.0;
+            for (term, weight) in weights.iter().enumerate() {
+                let at = row * width + term;
+                total += weight * terms[at];
+                sums[at] = if in_play { sums[at] + terms[at] } else { sums[at] };
+            }
+            reward[row] = total;
+            returns[row] = if in_play { returns[row] + total } else { returns[row] };
+            truncated[row] = status[row / seats] == Status::TimeUp && in_play;
+            ended[row] |= in_play && (terminated[row] || truncated[row]);
+        }
+    }
+
+    /// Whether what some envs gave, the first of them the `i`-th of those played last, is all finite.
+    fn finite(&self, ledger: &Ledger, envs: Range<usize>, i: usize, obs: &[u8]) -> bool {
+        let bytes = ledger.seats * self.row_bytes;
+        let terms = ledger.seats * ledger.terms;
+        let seen = obs[envs.start * bytes..envs.end * bytes].as_chunks::<4>().0;
+        let terms = &self.terms[i * terms..(i + envs.len()) * terms];
+        all_finite(terms.iter().map(|x| x.to_bits()))
+            && (!self.real || all_finite(seen.iter().map(|word| u32::from_ne_bytes(*word))))
+    }
+
+    /// If the `i`-th of the envs played last failed, takes back what it gave and ends its episode.
+    fn cut_if_faulty(&mut self, ledger: &mut Ledger, i: usize, env: usize, frames: &mut Frames<'_>) {
+        let mut failure = self.envs.failure(env);
+        if failure.is_none() && !self.finite(ledger, env..env + 1, i, frames.obs) {
             failure = Some("the env gave a number that is not finite".into());
         }
-        let fault = failure.is_some();
-        if let Some(why) = failure {
-            ledger.fault(env, || why);
-            self.terms.fill(0.0);
-            frames.terminated[rows.clone()].fill(false);
-            frames.obs[rows.start * self.row_bytes..rows.end * self.row_bytes].fill(0);
-            if !frames.cut.is_empty() {
-                frames.cut[rows.clone()].fill(true);
-            }
-        }
-        let cut_short = fault || status == Status::TimeUp || ledger.elapsed[env] >= ledger.max_steps[env];
-        let over = cut_short || status == Status::Over;
-        for (seat, row) in rows.clone().enumerate() {
-            let in_play = ledger.played[row] && !ledger.ended[row];
-            let terms = &self.terms[seat * ledger.terms..(seat + 1) * ledger.terms];
-            // Not fused: without the CPU's own instruction at hand here, a fused one is a call of a library function.
-            let reward = terms.iter().zip(&rules.weights).fold(0.0, |sum, (term, weight)| sum + weight * term);
-            frames.reward[row] = reward;
-            frames.truncated[row] = cut_short && in_play;
-            if in_play {
-                ledger.returns[row] += reward;
-                let sums = &mut ledger.term_sums[row * ledger.terms..(row + 1) * ledger.terms];
-                sums.iter_mut().zip(terms).for_each(|(sum, term)| *sum += term);
-                ledger.ended[row] = frames.terminated[row] || frames.truncated[row];
-            }
-        }
-        if over {
-            self.finish(ledger, rules, env, fault, frames);
+        let Some(why) = failure else { return };
+        ledger.fault(env, || why);
+        self.faulty.push(env);
+        self.status[i] = Status::TimeUp;
+        let rows = rows(ledger, env);
+        let terms = ledger.seats * ledger.terms;
+        self.terms[i * terms..(i + 1) * terms].fill(0.0);
+        frames.terminated[rows.clone()].fill(false);
+        frames.obs[rows.start * self.row_bytes..rows.end * self.row_bytes].fill(0);
+        ledger.mask[rows.start * self.mask_len..rows.end * self.mask_len].fill(true);
+        if !frames.cut.is_empty() {
+            frames.cut[rows].fill(true);
         }
     }
 
-    /// Plays the actions once; whether the episode goes on. `terminated` is all false when it is called.
-    #[inline(always)]
-    fn tick(&mut self, ledger: &mut Ledger, env: usize, actions: &Actions<'_>, terminated: &mut [bool]) -> Status {
-        ledger.elapsed[env] += 1;
-        let rng = ledger.rng(env, ledger.elapsed[env]);
-        clear(&mut self.terms);
-        let mut outcome = Outcome { terms: &mut self.terms, terminated, metrics: &mut self.metrics };
-        self.envs[env].step(actions, &rng, &mut outcome)
-    }
-
-    /// Repeats the actions; rewards add up.
+    /// Repeats the actions of one env, the `i`-th of those played together; rewards add up.
     fn ticks(
         &mut self,
         ledger: &mut Ledger,
         rules: &Rules,
+        i: usize,
         env: usize,
         actions: &Actions<'_>,
-        terminated: &mut [bool],
-    ) -> Status {
-        let (mut sums, mut ended) = (std::mem::take(&mut self.sums), std::mem::take(&mut self.tick_terminated));
-        sums.fill(0.0);
-        let mut status = Status::Running;
+        frames: &mut Frames<'_>,
+    ) {
+        let part = |width: usize| i * ledger.seats * width..(i + 1) * ledger.seats * width;
+        let actions = Actions {
+            ints: actions.ints.get(part(actions.width)).unwrap_or_default(),
+            floats: actions.floats.get(part(actions.width)).unwrap_or_default(),
+            width: actions.width,
+        };
+        let (terms, metrics) = (&mut self.terms[part(ledger.terms)], &mut self.metrics[part(ledger.metrics)]);
+        let terminated = &mut frames.terminated[rows(ledger, env)];
+        self.sums.fill(0.0);
         for _ in 0..rules.action_repeat {
-            ended.fill(false);
-            status = self.tick(ledger, env, actions, &mut ended);
-            sums.iter_mut().zip(&self.terms).for_each(|(sum, term)| *sum += term);
-            terminated.iter_mut().zip(&ended).for_each(|(ended, now)| *ended |= now);
-            if status != Status::Running || ledger.elapsed[env] >= ledger.max_steps[env] {
+            ledger.elapsed[env] += 1;
+            let rng = ledger.rng(env, ledger.elapsed[env]);
+            terms.fill(0.0);
+            self.tick_terminated.fill(false);
+            let mut outcome = Outcome { terms, terminated: &mut self.tick_terminated, metrics };
+            self.status[i] = self.envs.step(env, &actions, &rng, &mut outcome);
+            self.sums.iter_mut().zip(&*terms).for_each(|(sum, term)| *sum += term);
+            terminated.iter_mut().zip(&self.tick_terminated).for_each(|(ended, now)| *ended |= now);
+            if self.status[i] != Status::Running || ledger.elapsed[env] >= ledger.max_steps[env] {
                 break;
             }
         }
-        self.terms.copy_from_slice(&sums);
-        (self.sums, self.tick_terminated) = (sums, ended);
-        status
+        terms.copy_from_slice(&self.sums);
     }
 
-    fn finish(&mut self, ledger: &mut Ledger, rules: &Rules, env: usize, fault: bool, frames: &mut Frames<'_>) {
-        let rows = env * ledger.seats..(env + 1) * ledger.seats;
+    /// Counts the episode of the `i`-th of the envs played last, and begins the next if that is due.
+    fn finish(&mut self, ledger: &mut Ledger, rules: &Rules, i: usize, env: usize, frames: &mut Frames<'_>) {
+        let rows = rows(ledger, env);
+        let fault = self.faulty.contains(&env);
         for (seat, row) in rows.clone().enumerate() {
             if ledger.played[row] && !fault {
-                let metrics = &self.metrics[seat * ledger.metrics..(seat + 1) * ledger.metrics];
-                ledger.log(env, seat, ledger.decisions[row], metrics);
+                let first = (i * ledger.seats + seat) * ledger.metrics;
+                ledger.log(env, seat, ledger.decisions[row], &self.metrics[first..first + ledger.metrics]);
             }
         }
         if rules.autoreset == Autoreset::SameStep {
@@ -254,12 +346,12 @@ impl<E: Env> Each<E> {
                     for (index, len) in &rules.infos {
                         let start = finals.infos.len();
                         finals.infos.resize(start + len, 0.0);
-                        self.envs[env].info(*index, seat, &mut finals.infos[start..]);
+                        self.envs.info(env, *index, seat, &mut finals.infos[start..]);
                     }
                 }
             }
             self.begin(ledger, env);
-            self.look::<false>(ledger, env, frames.obs);
+            self.look(ledger, env, frames.obs);
         } else {
             ledger.over[env] = 1;
             ledger.valid[rows].fill(false);
@@ -283,7 +375,7 @@ impl<E: Env> Each<E> {
                 let mut out = &mut frames.infos[row * total..(row + 1) * total];
                 for (index, len) in &rules.infos {
                     let (now, rest) = out.split_at_mut(*len);
-                    self.envs[row / ledger.seats].info(*index, row % ledger.seats, now);
+                    self.envs.info(row / ledger.seats, *index, row % ledger.seats, now);
                     out = rest;
                 }
             }
@@ -291,9 +383,10 @@ impl<E: Env> Each<E> {
     }
 }
 
-impl<E: Env> Group for Each<E> {
+impl<C: Envs> Group for Each<C> {
     fn step(&mut self, ledger: &mut Ledger, rules: &Rules, actions: &Actions<'_>, frames: &mut Frames<'_>) {
-        if ledger.seats == 1 {
+        // Most envs are like that; knowing it spares the loops over one thing.
+        if ledger.seats == 1 && ledger.terms == 1 {
             self.step_all::<true>(ledger, rules, actions, frames);
         } else {
             self.step_all::<false>(ledger, rules, actions, frames);
@@ -308,7 +401,7 @@ impl<E: Env> Group for Each<E> {
 
     fn observe(&mut self, ledger: &mut Ledger, rules: &Rules, frames: &mut Frames<'_>) {
         for env in 0..ledger.envs {
-            self.look::<false>(ledger, env, frames.obs);
+            self.look(ledger, env, frames.obs);
             if ledger.over[env] != 0 {
                 ledger.valid[env * ledger.seats..(env + 1) * ledger.seats].fill(false);
             }
@@ -317,14 +410,14 @@ impl<E: Env> Group for Each<E> {
     }
 
     fn fields(&mut self, env: usize, fields: &mut dyn Fields) {
-        self.envs[env].fields(fields);
+        self.envs.fields(env, fields);
     }
 
     fn check(&mut self, env: usize) -> Result<(), String> {
-        self.envs[env].check()
+        self.envs.check(env)
     }
 
     fn adopt(&mut self, env: usize, options: &Options) {
-        self.envs[env].adopt(options);
+        self.envs.adopt(env, options);
     }
 }

@@ -99,6 +99,7 @@ impl Spec {
 
 /// Whether the episode goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
 pub enum Status {
     /// Another step will follow.
     Running,
@@ -131,18 +132,15 @@ pub trait Env: Send + 'static {
     {
         *self = Self::new(options);
     }
-    /// Why the env cannot go on, if it cannot: asked after every step. Its episode is cut, and it is reset.
-    fn failure(&self) -> Option<String> {
-        None
-    }
     /// Writes the info array with that index in [`Spec::infos`].
     fn info(&self, index: usize, seat: usize, out: &mut [f32]) {
         unreachable!("info {index} of seat {seat} ({} numbers) was not declared", out.len())
     }
 }
 
-/// The random numbers of one env at one step, by index.
+/// The random numbers of one env at one step, by index. It lies in memory as `hotloop_rng` of `hotloop.h`.
 #[derive(Clone, Copy, Debug)]
+#[repr(C)]
 pub struct Rng {
     /// The env's stream.
     pub env: Stream,
@@ -212,6 +210,15 @@ pub struct Frame<'a> {
 }
 
 impl Frame<'_> {
+    /// Of a frame of several envs, the part of one.
+    #[inline(always)]
+    pub(crate) fn part(&mut self, env: usize, seats: usize) -> Frame<'_> {
+        let Self { row_bytes, mask_len, .. } = *self;
+        let part = |width: usize| env * seats * width..(env + 1) * seats * width;
+        let (obs, mask) = (&mut self.obs[part(row_bytes)], &mut self.mask[part(mask_len)]);
+        Frame { obs, row_bytes, valid: &mut self.valid[part(1)], mask, mask_len }
+    }
+
     fn row(&mut self, seat: usize) -> &mut [u8] {
         &mut self.obs[seat * self.row_bytes..(seat + 1) * self.row_bytes]
     }

@@ -6,6 +6,7 @@ pub mod crew;
 pub mod discrete;
 pub mod each;
 pub mod env;
+pub mod envs;
 pub mod episodes;
 pub mod error;
 pub mod fields;

@@ -25,6 +25,7 @@ pub enum Purpose {
 
 /// One random stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(C)]
 pub struct Stream {
     /// The key's low word.
     pub lo: u32,

@@ -85,7 +85,7 @@ pub fn env_type() -> EnvType {
         spec,
         build: |options, count| {
             let spec = spec(options).expect("the options were accepted");
-            Box::new(Each::<Cage2>::new(&spec, options, count))
+            Box::new(Each::<Vec<Cage2>>::new(&spec, options, count))
         },
     }
 }

@@ -24,7 +24,7 @@ pub fn env_type() -> EnvType {
         spec,
         build: |options, count| {
             let spec = spec(options).expect("the options were accepted");
-            Box::new(Each::<Catch>::new(&spec, options, count))
+            Box::new(Each::<Vec<Catch>>::new(&spec, options, count))
         },
     }
 }

@@ -42,7 +42,7 @@ pub fn env_type() -> EnvType {
         spec,
         build: |options, count| {
             let spec = spec(options).expect("the options were accepted");
-            Box::new(Each::<TableEnv<FrozenLake>>::new(&spec, options, count))
+            Box::new(Each::<Vec<TableEnv<FrozenLake>>>::new(&spec, options, count))
         },
     }
 }

@@ -26,7 +26,7 @@ pub fn env_type() -> EnvType {
         spec,
         build: |options, count| {
             let spec = spec(options).expect("the options were accepted");
-            Box::new(Each::<Recall>::new(&spec, options, count))
+            Box::new(Each::<Vec<Recall>>::new(&spec, options, count))
         },
     }
 }

@@ -54,7 +54,7 @@ pub fn env_type() -> EnvType {
         spec,
         build: |options, count| {
             let spec = spec(options).expect("the options were accepted");
-            Box::new(Each::<Tag>::new(&spec, options, count))
+            Box::new(Each::<Vec<Tag>>::new(&spec, options, count))
         },
     }
 }

@@ -47,7 +47,7 @@ pub fn env_type() -> EnvType {
         spec,
         build: |options, count| {
             let spec = spec(options).expect("the options were accepted");
-            Box::new(Each::<Taxi>::new(&spec, options, count))
+            Box::new(Each::<Vec<Taxi>>::new(&spec, options, count))
         },
     }
 }

@@ -71,7 +71,7 @@ pub fn env_type() -> EnvType {
         spec,
         build: |options, count| {
             let spec = spec(options).expect("the options were accepted");
-            Box::new(Each::<TicTacToe>::new(&spec, options, count))
+            Box::new(Each::<Vec<TicTacToe>>::new(&spec, options, count))
         },
     }
 }

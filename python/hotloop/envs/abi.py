@@ -8,7 +8,7 @@ from typing import ClassVar, Final
 
 INCLUDE: Final = Path(__file__).resolve().parent.parent / "include"
 """The folder of `hotloop.h`."""
-ABI: Final = 1
+ABI: Final = 2
 SYMBOL: Final = "hotloop_env_table"
 
 NUMBER, WHOLE, YES_NO, WORD = 1, 2, 3, 4
@@ -91,4 +91,5 @@ class Env(ctypes.Structure):
         ("observe", _void),
         ("check", _void),
         ("render", _void),
+        ("play", _void),
     ]

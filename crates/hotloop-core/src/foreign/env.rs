@@ -1,11 +1,13 @@
-//! One instance of a foreign env: a state of plain bytes, and calls of the table's functions.
+//! Foreign envs: their states one after the other in plain memory, and calls of the table's functions.
 
-use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::ffi::c_void;
+use std::ops::Range;
 use std::sync::Arc;
 
-use super::table::{Checked, FieldPlace, RawRng, RawValue};
-use crate::env::{Actions, Env, Frame, Outcome, Rng, Status};
+use super::table::{Checked, FieldPlace, Play, RawValue};
+use crate::env::{Actions, Frame, Outcome, Rng, Status};
+use crate::envs::{Envs, Turn, play_each};
 use crate::fields::{FieldKind, FieldMut, Fields};
 use crate::options::{Allowed, Options, Value};
 use crate::space::Observation;
@@ -25,34 +27,60 @@ enum Failure {
     NoSuchState(i64),
 }
 
-/// One instance.
+/// The envs of a group.
 pub struct Foreign {
     kind: Arc<Checked>,
-    state: Box<[Chunk]>,
-    /// Shared with the envs that have the same ones.
-    options: Arc<[RawValue]>,
+    states: Box<[Chunk]>,
+    /// Shared by the envs that have the same ones.
+    options: Vec<Arc<[RawValue]>>,
+    /// Whether the env that was stepped or reset last is over.
     over: bool,
-    /// Cleared by the next reset.
-    failed: Cell<Option<Failure>>,
+    /// Those that an env took over last.
+    latest: Arc<[RawValue]>,
+    /// Until the next reset.
+    failed: BTreeMap<usize, Failure>,
+    /// What `play` tells.
+    told: Vec<[i32; 2]>,
 }
 
 impl Foreign {
-    /// A new instance, its state all zeros.
-    pub fn new(kind: &Arc<Checked>, options: &Arc<[RawValue]>) -> Self {
-        let state = vec![Chunk([0; 64]); kind.state_bytes.div_ceil(64)].into();
-        Self { kind: kind.clone(), state, options: options.clone(), over: false, failed: Cell::new(None) }
+    /// So many new ones, their states all zeros.
+    pub fn new(kind: &Arc<Checked>, options: &Arc<[RawValue]>, count: usize) -> Self {
+        let states = vec![Chunk([0; 64]); (kind.state_stride * count).div_ceil(64)].into();
+        Self {
+            kind: kind.clone(),
+            states,
+            options: vec![options.clone(); count],
+            over: false,
+            latest: options.clone(),
+            failed: BTreeMap::new(),
+            told: Vec::new(),
+        }
     }
 
-    fn pointer(&self) -> *const c_void {
-        self.state.as_ptr().cast()
+    fn state(&mut self, env: usize) -> *mut c_void {
+        assert!(env < self.options.len());
+        // SAFETY: there is a state for every env.
+        unsafe { self.states.as_mut_ptr().cast::<u8>().add(env * self.kind.state_stride).cast() }
     }
 
-    fn pointer_mut(&mut self) -> *mut c_void {
-        self.state.as_mut_ptr().cast()
+    /// Remembers the first failure of an env.
+    fn fail(&mut self, env: usize, failure: Failure) {
+        self.failed.entry(env).or_insert(failure);
+    }
+
+    /// Looks at what an env that plays on showed: masks that allow nothing, states that there are not.
+    fn check_frame(&mut self, env: usize, frame: &mut Frame<'_>) {
+        if frame.mask_len > 0 {
+            self.check_masks(env, frame);
+        }
+        if let Observation::Discrete { n } = self.kind.spec.observation {
+            self.check_states(env, frame, n);
+        }
     }
 
     /// Every set of choices of every seat that decides allows something; of an episode that is over nothing is asked.
-    fn check_masks(&self, frame: &mut Frame<'_>) {
+    fn check_masks(&mut self, env: usize, frame: &mut Frame<'_>) {
         for seat in 0..frame.valid.len() {
             let mut rest = frame.mask(seat);
             for n in &self.kind.choices {
@@ -60,7 +88,7 @@ impl Foreign {
                 if !mine.contains(&true) {
                     mine.fill(true);
                     if !self.over {
-                        self.failed.set(self.failed.get().or(Some(Failure::NothingAllowed(seat))));
+                        self.failed.entry(env).or_insert(Failure::NothingAllowed(seat));
                     }
                 }
                 rest = others;
@@ -68,90 +96,173 @@ impl Foreign {
         }
     }
 
-    fn check_states(&self, frame: &mut Frame<'_>, n: usize) {
+    fn check_states(&mut self, env: usize, frame: &mut Frame<'_>, n: usize) {
         for seat in 0..frame.valid.len() {
             let mut bytes = [0; 8];
             bytes.copy_from_slice(frame.bytes(seat));
             let state = i64::from_ne_bytes(bytes);
             if !usize::try_from(state).is_ok_and(|state| state < n) {
                 frame.set_state(seat, 0);
-                self.failed.set(self.failed.get().or(Some(Failure::NoSuchState(state))));
+                self.fail(env, Failure::NoSuchState(state));
+            }
+        }
+    }
+
+    /// What a step returned.
+    fn understand(&mut self, env: usize, told: i32) -> Status {
+        match told {
+            0 => Status::Running,
+            1 => Status::Over,
+            2 => Status::TimeUp,
+            _ => {
+                self.fail(env, Failure::Step(told));
+                Status::Running
+            }
+        }
+    }
+    /// Plays envs with the same options, the first of them the `first`-th of the turn.
+    fn play_alike(&mut self, play: Play, envs: Range<usize>, first: usize, turn: &mut Turn<'_>) {
+        let count = envs.len();
+        let rows = first * turn.seats..(first + count) * turn.seats;
+        let part = |width: usize| rows.start * width..rows.end * width;
+        let Turn { terms, metrics, .. } = *turn;
+        let (width, row_bytes, mask_len) = (turn.actions.width, turn.frame.row_bytes, turn.frame.mask_len);
+        let numbers = match turn.actions.floats {
+            [] => turn.actions.ints[part(width)].as_ptr().cast(),
+            floats => floats[part(width)].as_ptr().cast(),
+        };
+        let terminated = &mut turn.outcome.terminated[rows.clone()];
+        let mut frame = Frame {
+            obs: &mut turn.frame.obs[part(row_bytes)],
+            row_bytes,
+            valid: &mut turn.frame.valid[rows.clone()],
+            mask: &mut turn.frame.mask[part(mask_len)],
+            mask_len,
+        };
+        self.told.clear();
+        self.told.resize(count, [0, 0]);
+        let states = self.state(envs.start);
+        // SAFETY: all that is given is there for each of the envs, as large as the table says, and theirs alone.
+        unsafe {
+            play(
+                count as u64,
+                states,
+                self.options[envs.start].as_ptr(),
+                turn.rngs[first..first + count].as_ptr(),
+                numbers,
+                turn.outcome.terms[part(terms)].as_mut_ptr(),
+                terminated.as_mut_ptr().cast(),
+                turn.outcome.metrics[part(metrics)].as_mut_ptr(),
+                frame.obs.as_mut_ptr().cast(),
+                bytes_of(frame.mask),
+                frame.valid.as_mut_ptr().cast(),
+                self.told.as_mut_ptr(),
+            );
+            make_bools(terminated);
+            make_bools(frame.valid);
+            make_bools(frame.mask);
+        }
+        let status = &mut turn.status[first..first + count];
+        let mut bad = 0;
+        for (status, [step, observe]) in status.iter_mut().zip(&self.told) {
+            bad |= u32::from(*step as u32 > 2) | *observe as u32;
+            *status = if *step == 1 {
+                Status::Over
+            } else if *step == 2 {
+                Status::TimeUp
+            } else {
+                Status::Running
+            };
+        }
+        if bad != 0 {
+            for (i, env) in envs.clone().enumerate() {
+                let [step, observe] = self.told[i];
+                status[i] = self.understand(env, step);
+                if observe != 0 {
+                    self.fail(env, Failure::Observe(observe));
+                }
+            }
+        }
+        if mask_len > 0 || matches!(self.kind.spec.observation, Observation::Discrete { .. }) {
+            for (i, env) in envs.enumerate() {
+                self.over = status[i] != Status::Running;
+                self.check_frame(env, &mut frame.part(i, turn.seats));
             }
         }
     }
 }
 
-impl Env for Foreign {
-    fn new(_: &Options) -> Self {
-        unreachable!("a foreign env is made from its table")
+impl Envs for Foreign {
+    fn adopt(&mut self, env: usize, options: &Options) {
+        let values = raw_values(&self.kind, options);
+        if !alike(&values, &self.latest) {
+            self.latest = values;
+        }
+        self.options[env] = self.latest.clone();
     }
 
-    fn adopt(&mut self, options: &Options) {
-        self.options = raw_values(&self.kind, options);
-    }
-
-    fn reset(&mut self, rng: &Rng) {
-        let reset = self.kind.reset;
+    fn reset(&mut self, env: usize, rng: &Rng) {
         self.over = false;
+        self.failed.remove(&env);
         // SAFETY: state and options are as large and as aligned as the table says, and this env's alone.
-        let told = unsafe { reset(self.pointer_mut(), self.options.as_ptr(), &RawRng::from(rng)) };
-        self.failed.set((told != 0).then_some(Failure::Reset(told)));
+        let told = unsafe { (self.kind.reset)(self.state(env), self.options[env].as_ptr(), rng) };
+        if told != 0 {
+            self.fail(env, Failure::Reset(told));
+        }
     }
 
-    fn step(&mut self, actions: &Actions<'_>, rng: &Rng, outcome: &mut Outcome<'_>) -> Status {
-        if self.failed.get().is_some() {
+    fn step(&mut self, env: usize, actions: &Actions<'_>, rng: &Rng, outcome: &mut Outcome<'_>) -> Status {
+        if self.failed.contains_key(&env) {
             return Status::Running;
         }
-        let step = self.kind.step;
         let numbers =
             if actions.floats.is_empty() { actions.ints.as_ptr().cast() } else { actions.floats.as_ptr().cast() };
         let terminated = outcome.terminated.as_mut_ptr().cast::<u8>();
         // SAFETY: as above; actions and outcome have the table's numbers of entries for every seat.
         let told = unsafe {
             let (terms, metrics) = (outcome.terms.as_mut_ptr(), outcome.metrics.as_mut_ptr());
-            let options = self.options.as_ptr();
-            step(self.pointer_mut(), options, &RawRng::from(rng), numbers, terms, terminated, metrics)
+            let options = self.options[env].as_ptr();
+            let told = (self.kind.step)(self.state(env), options, rng, numbers, terms, terminated, metrics);
+            make_bools(outcome.terminated);
+            told
         };
-        // SAFETY: there is a byte for every seat.
-        unsafe { make_bools(terminated, outcome.terminated.len()) };
-        let status = match told {
-            0 => Status::Running,
-            1 => Status::Over,
-            2 => Status::TimeUp,
-            _ => {
-                self.failed.set(Some(Failure::Step(told)));
-                Status::Running
-            }
-        };
+        let status = self.understand(env, told);
         self.over = status != Status::Running;
         status
     }
 
-    fn observe(&self, frame: &mut Frame<'_>) {
-        let observe = self.kind.observe;
-        let (mask_len, valid_len) = (frame.mask.len(), frame.valid.len());
-        let valid = frame.valid.as_mut_ptr().cast::<u8>();
-        let mask = if mask_len == 0 { std::ptr::null_mut() } else { frame.mask.as_mut_ptr().cast::<u8>() };
+    fn observe(&mut self, env: usize, frame: &mut Frame<'_>) {
         // SAFETY: as above; the frame has the table's numbers of entries for every seat.
         let told = unsafe {
-            let told = observe(self.pointer(), self.options.as_ptr(), frame.obs.as_mut_ptr().cast(), mask, valid);
-            make_bools(valid, valid_len);
-            make_bools(mask, mask_len);
+            let (state, options) = (self.state(env), self.options[env].as_ptr());
+            let (mask, valid) = (bytes_of(frame.mask), frame.valid.as_mut_ptr().cast());
+            let told = (self.kind.observe)(state, options, frame.obs.as_mut_ptr().cast(), mask, valid);
+            make_bools(frame.valid);
+            make_bools(frame.mask);
             told
         };
         if told != 0 {
-            self.failed.set(self.failed.get().or(Some(Failure::Observe(told))));
+            self.fail(env, Failure::Observe(told));
         }
-        if mask_len > 0 {
-            self.check_masks(frame);
-        }
-        if let Observation::Discrete { n } = self.kind.spec.observation {
-            self.check_states(frame, n);
+        self.check_frame(env, frame);
+    }
+
+    fn play(&mut self, envs: Range<usize>, turn: &mut Turn<'_>) {
+        let Some(play) = self.kind.play.filter(|_| self.failed.is_empty()) else {
+            return play_each(self, envs, turn);
+        };
+        let mut env = envs.start;
+        while env < envs.end {
+            let mine = &self.options[env];
+            let others = &self.options[env..envs.end];
+            let count = others.iter().position(|other| !alike(mine, other)).unwrap_or(others.len());
+            self.play_alike(play, env..env + count, env - envs.start, turn);
+            env += count;
         }
     }
 
-    fn fields(&mut self, fields: &mut dyn Fields) {
-        let base = self.state.as_mut_ptr().cast::<u8>();
+    fn fields(&mut self, env: usize, fields: &mut dyn Fields) {
+        let base = self.state(env).cast::<u8>();
         for FieldPlace { name, kind, count, offset } in &self.kind.fields {
             // SAFETY: fields lie within the state, apart from each other and aligned; any bytes are a number.
             unsafe {
@@ -168,19 +279,27 @@ impl Env for Foreign {
         }
     }
 
-    fn check(&mut self) -> Result<(), String> {
-        self.failed.set(None);
+    fn check(&mut self, env: usize) -> Result<(), String> {
+        self.failed.remove(&env);
         self.over = false;
         let Some(check) = self.kind.check else { return Ok(()) };
         // SAFETY: as above.
-        match unsafe { check(self.pointer(), self.options.as_ptr()) } {
+        match unsafe { check(self.state(env), self.options[env].as_ptr()) } {
             0 => Ok(()),
             told => Err(format!("its check returned {told}")),
         }
     }
 
-    fn failure(&self) -> Option<String> {
-        Some(match self.failed.get()? {
+    fn info(&self, _: usize, index: usize, _: usize, _: &mut [f32]) {
+        unreachable!("info {index} was not declared")
+    }
+
+    fn any_failure(&self) -> bool {
+        !self.failed.is_empty()
+    }
+
+    fn failure(&self, env: usize) -> Option<String> {
+        Some(match self.failed.get(&env)? {
             Failure::Reset(told) => format!("the env's reset returned {told}: expected 0"),
             Failure::Step(told) => format!("the env's step returned {told}: expected 0, 1 or 2"),
             Failure::Observe(told) => format!("the env's observe returned {told}: expected 0"),
@@ -190,13 +309,25 @@ impl Env for Foreign {
     }
 }
 
-/// Makes of bytes that foreign code wrote what Rust takes for truth values.
+/// The mask as foreign code takes it: null where there is none.
+fn bytes_of(mask: &mut [bool]) -> *mut u8 {
+    if mask.is_empty() { std::ptr::null_mut() } else { mask.as_mut_ptr().cast() }
+}
+
+/// Whether these are the same values, bit for bit.
+fn alike(mine: &Arc<[RawValue]>, others: &Arc<[RawValue]>) -> bool {
+    // SAFETY: any eight bytes are a whole number.
+    Arc::ptr_eq(mine, others) || mine.iter().zip(&**others).all(|(a, b)| unsafe { a.whole == b.whole })
+}
+
+/// Makes truth values of what foreign code wrote to them as bytes.
 ///
 /// # Safety
-/// There must be so many bytes.
-unsafe fn make_bools(first: *mut u8, count: usize) {
-    for i in 0..count {
-        // SAFETY: the caller's promise.
+/// Nobody must have looked at them in between.
+unsafe fn make_bools(written: &mut [bool]) {
+    let first = written.as_mut_ptr().cast::<u8>();
+    for i in 0..written.len() {
+        // SAFETY: there is a byte for each.
         unsafe {
             let byte = first.add(i);
             *byte = u8::from(*byte != 0);

@@ -36,7 +36,7 @@ pub unsafe fn kind(name: &str, table: *const Table) -> Result<EnvKind, String> {
         spec: Box::new(move |_| Ok(spec.clone())),
         build: Box::new(move |options, count| {
             let values = raw_values(&checked, options);
-            Box::new(Each::of(&checked.spec, (0..count).map(|_| Foreign::new(&checked, &values)).collect()))
+            Box::new(Each::of(&checked.spec, Foreign::new(&checked, &values, count)))
         }),
     })
 }

@@ -1,14 +1,17 @@
 //! The table of a foreign env as it lies in memory, and what is left of it once every entry was looked at.
 
 use std::ffi::{CStr, c_char, c_void};
+use std::mem::{MaybeUninit, offset_of};
 
 use crate::env::{Rng, Spec};
 use crate::fields::FieldKind;
 use crate::options::{Allowed, OptionSpec, Value};
 use crate::space::{Action, Observation};
 
-/// The version of `hotloop.h` that is understood.
-pub const ABI: u32 = 1;
+/// The version of `hotloop.h`.
+pub const ABI: u32 = 2;
+/// The oldest one that is understood: each has the entries of the one before, and more at the end of the table.
+const OLDEST_ABI: u32 = 1;
 
 const MOST_STATE_BYTES: u64 = 1 << 28;
 const MOST_ELEMENTS: u64 = 1 << 26;
@@ -45,32 +48,24 @@ struct RawField {
     offset: u64,
 }
 
-/// What `rng` points to.
-#[repr(C)]
-pub struct RawRng {
-    lo: u32,
-    hi: u32,
-    episode: u32,
-    step: u32,
-}
-
-impl From<&Rng> for RawRng {
-    fn from(rng: &Rng) -> Self {
-        Self { lo: rng.env.lo, hi: rng.env.hi, episode: rng.episode, step: rng.step }
-    }
-}
-
-type Reset = unsafe extern "C" fn(*mut c_void, *const RawValue, *const RawRng) -> i32;
-type Step = unsafe extern "C" fn(
+type Reset = unsafe extern "C" fn(*mut c_void, *const RawValue, *const Rng) -> i32;
+type Step =
+    unsafe extern "C" fn(*mut c_void, *const RawValue, *const Rng, *const c_void, *mut f32, *mut u8, *mut f32) -> i32;
+type Observe = unsafe extern "C" fn(*const c_void, *const RawValue, *mut c_void, *mut u8, *mut u8) -> i32;
+pub type Play = unsafe extern "C" fn(
+    u64,
     *mut c_void,
     *const RawValue,
-    *const RawRng,
+    *const Rng,
     *const c_void,
     *mut f32,
     *mut u8,
     *mut f32,
-) -> i32;
-type Observe = unsafe extern "C" fn(*const c_void, *const RawValue, *mut c_void, *mut u8, *mut u8) -> i32;
+    *mut c_void,
+    *mut u8,
+    *mut u8,
+    *mut [i32; 2],
+);
 type Check = unsafe extern "C" fn(*const c_void, *const RawValue) -> i32;
 type Render = unsafe extern "C" fn(*const c_void, *const RawValue, *mut c_char, u64) -> i32;
 
@@ -113,6 +108,8 @@ pub struct Table {
     observe: Option<Observe>,
     check: Option<Check>,
     render: Option<Render>,
+    /// Since version 2.
+    play: Option<Play>,
 }
 
 /// A part of the state.
@@ -132,13 +129,15 @@ pub struct Checked {
     pub choices: Vec<usize>,
     pub options: Vec<OptionSpec>,
     pub max_steps: u32,
-    pub state_bytes: usize,
+    /// From one state to the next of an array.
+    pub state_stride: usize,
     /// Named fields in the order of their places, and the bytes between them.
     pub fields: Vec<FieldPlace>,
     pub reset: Reset,
     pub step: Step,
     pub observe: Observe,
     pub check: Option<Check>,
+    pub play: Option<Play>,
 }
 
 impl Checked {
@@ -150,15 +149,21 @@ impl Checked {
         }
         // SAFETY: whatever the version, the table begins with it.
         let abi = unsafe { (*table).abi };
-        if abi != ABI {
+        if !(OLDEST_ABI..=ABI).contains(&abi) {
             return Err(format!("it was built for version {abi} of hotloop.h, and this is version {ABI}: rebuild it"));
         }
-        // SAFETY: the caller's promise, now that the version is known.
-        let table = unsafe { &*table };
-        if table.bytes as usize != size_of::<Table>() {
-            let (given, ours) = (table.bytes, size_of::<Table>());
-            return Err(format!("table_bytes is {given}, and the table has {ours}: set it to sizeof(hotloop_env)"));
+        // SAFETY: every version has it in the same place.
+        let bytes = unsafe { (*table).bytes } as usize;
+        let expected = if abi == 1 { offset_of!(Table, play) } else { size_of::<Table>() };
+        if bytes != expected {
+            return Err(format!("table_bytes is {bytes}, and the table has {expected}: set it to sizeof(hotloop_env)"));
         }
+        // SAFETY: the caller's promise, now that the version is known: there are so many bytes, and the rest stays null.
+        let table = unsafe {
+            let mut whole = MaybeUninit::<Table>::zeroed();
+            std::ptr::copy_nonoverlapping(table.cast::<u8>(), whole.as_mut_ptr().cast(), bytes);
+            whole.assume_init()
+        };
         // SAFETY: the caller's promise holds for all that the table points to.
         unsafe { table.checked() }
     }
@@ -204,12 +209,13 @@ impl Table {
                 spec,
                 options: self.options()?,
                 max_steps: self.max_steps,
-                state_bytes: self.state_bytes as usize,
+                state_stride: (self.state_bytes as usize).next_multiple_of(self.state_alignment as usize),
                 fields: self.fields()?,
                 reset: self.reset.ok_or("reset is null")?,
                 step: self.step.ok_or("step is null")?,
                 observe: self.observe.ok_or("observe is null")?,
                 check: self.check,
+                play: self.play,
             })
         }
     }

@@ -25,9 +25,22 @@ _HOW: Final = {
     "no_cpython_wrapper": True,
     "no_cfunc_wrapper": True,
 }
-_STATE = "carray(state, 1)[0]"
+# Env number i of several that lie one after the other.
+_STATE = "carray(state, i + 1)[i]"
 _OPTIONS = "carray(options, 1)[0]"
-_RNG = "Rng(int64(rng[0]), int64(rng[1]), int64(rng[2]), int64(rng[3]))"
+_RNG = "Rng(int64(rng[4 * i]), int64(rng[4 * i + 1]), int64(rng[4 * i + 2]), int64(rng[4 * i + 3]))"
+_PARAMETERS: Final = {
+    "reset": "state, options, rng",
+    "step": "state, options, rng, actions, terms, terminated, metrics",
+    "observe": "state, options, observation, mask_bytes, valid",
+}
+_PLAY: Final = f"""\
+def entry(count, state, options, rng, actions, terms, terminated, metrics, observation, mask_bytes, valid, told):
+    for i in range(count):
+        told[2 * i] = step_of(i, {_PARAMETERS["step"]})
+        if told[2 * i] >= 0:
+            told[2 * i + 1] = observe_of(i, {_PARAMETERS["observe"]})
+"""
 _ESCAPES: Final = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -55,36 +68,43 @@ class _Compiler:
         words, numbers, bytes_ = (types.CPointer(kind) for kind in (types.uint32, types.float32, types.uint8))
         action = types.CPointer(getattr(types, layout.action_dtype))
         seen = types.CPointer(getattr(types, layout.observation_dtype))
+        results = types.CPointer(types.int32)
         self._signatures = {
             "reset": types.int32(state, options, words),
             "step": types.int32(state, options, words, action, numbers, bytes_, numbers),
             "observe": types.int32(state, options, seen, bytes_, bytes_),
+            "play": types.void(
+                types.int64, state, options, words, action, numbers, bytes_, numbers, seen, bytes_, bytes_, results
+            ),
         }
         self._made: dict[FunctionType, Any] = {}
 
     def functions(self) -> dict[str, Any]:
         sources = {"reset": self._reset(), "step": self._step(), "observe": self._observe()}
-        return {name: self._entry(name, source) for name, source in sources.items()}
+        names = {f"{name}_of": self._guarded(name, source) for name, source in sources.items()}
+        entries = {
+            name: f"def entry({_PARAMETERS[name]}):\n    return {name}_of(0, {_PARAMETERS[name]})\n" for name in sources
+        }
+        return {name: self._entry(name, text, names) for name, text in {**entries, "play": _PLAY}.items()}
 
-    def _entry(self, name: str, source: str) -> Any:
-        """A C function from the source of its body; what the author's functions raise becomes a status."""
-        parameters = {
-            "reset": "state, options, rng",
-            "step": "state, options, rng, actions, terms, terminated, metrics",
-            "observe": "state, options, observation, mask_bytes, valid",
-        }[name]
+    def _guarded(self, name: str, source: str) -> Any:
+        """A function from the source of its body; what the author's functions raise becomes a status."""
         body = "\n".join(f"        {line}" for line in source.splitlines())
-        text = f"def entry({parameters}):\n    try:\n{body}\n    except Exception:\n        return -1\n"
-        declared = self._declared
+        text = f"def guarded(i, {_PARAMETERS[name]}):\n    try:\n{body}\n    except Exception:\n        return -1\n"
+        parts = self._declared.functions
         names = {
             "carray": self._numba.carray,
             "int64": np.int64,
             "float64": np.float64,
             "Rng": Rng,
-            **{
-                f"author_{part}": self._jit(declared.functions[part]) for part in declared.functions if part != "render"
-            },
+            **{f"author_{part}": self._jit(parts[part], inline=True) for part in parts if part != "render"},
         }
+        exec(text, names)
+        return self._numba.njit(**_HOW, forceinline=True)(names["guarded"])
+
+    def _entry(self, name: str, text: str, names: dict[str, Any]) -> Any:
+        """A C function."""
+        names = dict(names)
         exec(text, names)
         try:
             made = self._numba.cfunc(self._signatures[name], **_HOW)(names["entry"])
@@ -99,26 +119,27 @@ class _Compiler:
 
     def _step(self) -> str:
         cast = "int64" if self._layout.action_dtype == "int32" else "float64"
-        chosen = [f"{cast}(actions[{i}])" for i in range(self._layout.action_width)]
+        width = self._layout.action_width
+        chosen = [f"{cast}(actions[{width} * i + {k}])" for k in range(width)]
         action = chosen[0] if self._layout.one_choice else f"({', '.join(chosen)},)"
         given = self._given("step", action=action, rng=_RNG, options=_OPTIONS)
         late = self._check_outcome()
         lines = [f"told = author_step({given})"]
-        terms = self._declared.terms
-        lines += [f"terms[{i}] = told[0][{i}]" for i in range(len(terms))] or ["terms[0] = told[0]"]
+        count = len(self._declared.terms)
+        lines += [f"terms[{count} * i + {k}] = told[0][{k}]" for k in range(count)] or ["terms[i] = told[0]"]
         if "success" in self._declared.functions:
-            lines.append(f"metrics[0] = 1.0 if author_success({_STATE}) else 0.0")
-        lines.append("if told[1]:\n    terminated[0] = 1\n    return 1")
+            lines.append(f"metrics[i] = 1.0 if author_success({_STATE}) else 0.0")
+        lines.append("if told[1]:\n    terminated[i] = 1\n    return 1")
         if late:
             lines.append("if told[2]:\n    return 2")
         return "\n".join([*lines, "return 0"])
 
     def _observe(self) -> str:
-        shape = self._layout.observation_shape
+        shape = ", ".join(str(size) for size in self._layout.observation_shape)
         given = self._given(
             "observe",
-            obs=f"carray(observation, {shape})",
-            mask=f"carray(mask_bytes, {self._layout.mask_len})",
+            obs=f"carray(observation, (i + 1, {shape}))[i]",
+            mask=f"carray(mask_bytes, (i + 1, {self._layout.mask_len}))[i]",
             options=_OPTIONS,
         )
         return f"author_observe({given})\nreturn 0"
@@ -159,14 +180,14 @@ class _Compiler:
             )
         return len(parts) == 3
 
-    def _jit(self, function: FunctionType) -> Any:
+    def _jit(self, function: FunctionType, *, inline: bool = False) -> Any:
         """Compiled with all plain functions that it names, found as Python would find them."""
         if function in self._made:
             return self._made[function]
         names = dict(function.__globals__)
         plain = FunctionType(function.__code__, names, function.__name__, function.__defaults__, function.__closure__)
         plain.__kwdefaults__ = function.__kwdefaults__
-        made = self._made[function] = self._numba.njit(**_HOW)(plain)
+        made = self._made[function] = self._numba.njit(**_HOW, forceinline=inline)(plain)
         for name in _names(function.__code__):
             if isinstance(names.get(name), FunctionType):
                 names[name] = self._jit(names[name])
