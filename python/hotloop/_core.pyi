@@ -4,13 +4,14 @@ Every class and function here does one thing without conveniences; what people c
 """
 
 import builtins
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal, Self, TypeAlias, TypedDict, final, type_check_only
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 __all__ = [
+    "Choices",
     "Experience",
     "Learner",
     "Memory",
@@ -19,6 +20,7 @@ __all__ = [
     "QTable",
     "Rollout",
     "Signals",
+    "Stepper",
     "TabularLearner",
     "__version__",
     "add_env",
@@ -290,11 +292,30 @@ class Signals:
     @staticmethod
     def words(workers: int, groups: int) -> int: ...
     def send(self, group: int, worker: int, command: int) -> None: ...
+    def send_all(self, workers: Sequence[int], command: int) -> None: ...
     def take_back(self, group: int) -> None: ...
     def receive(self, flying: Sequence[int], count: int, seconds: float) -> list[int]: ...
     def alarm(self) -> None: ...
-    def next(self, worker: int, groups: Sequence[int], seconds: float) -> tuple[int, int] | None: ...
+    def next(self, worker: int, groups: Sequence[int], seconds: float, awake: bool) -> tuple[int, int] | None: ...
     def done(self, group: int) -> None: ...
+
+@final
+class Choices:
+    """Checks plain actions of Python envs and writes them where workers read them."""
+
+    def __new__(
+        cls, kept: NDArray[np.int64], turns: NDArray[np.int64], groups: Sequence[tuple[int, int]], count: int
+    ) -> Choices: ...
+    def take(self, actions: Any, group: int | None = None) -> bool: ...
+
+@final
+class Stepper:
+    """The plain envs of one group, stepped by one call; what is not plain is handed back."""
+
+    def __new__(cls, arrays: dict[str, NDArray[Any]], count: int, first: int, same_step: bool) -> Stepper: ...
+    def put(self, at: int, step: Callable[..., Any], reset: Callable[..., Any]) -> None: ...
+    def clear(self) -> None: ...
+    def go_on(self, actions: list[Any], start: int, may_begin: bool) -> tuple[int, int, Any] | None: ...
 
 def fma_peak(num_threads: int = 1, seconds: float = 0.2) -> float: ...
 def update_speed(

@@ -95,6 +95,34 @@ class Counter(gymnasium.Env[Any, int]):
         self._place, self._noise = state["walk"].tolist()
 
 
+class Odd(Counter):
+    """The same walk, told in every way that is allowed: other types, layouts and numbers, turn by turn."""
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        self._turn = 0
+        seen, info = super().reset(seed=seed)
+        return (seen.astype(np.float64) if self._noise < 0.5 else seen), info
+
+    def step(self, action: int) -> Any:
+        seen, reward, over, _, info = super().step(action)
+        self._turn += 1
+        match self._turn % 5:
+            case 1:
+                return seen.astype(np.float64), np.float32(reward), np.bool_(over), False, info
+            case 2:
+                return seen.tolist(), np.float64(reward), over, np.False_, info
+            case 3:
+                return np.repeat(seen, 2)[::2], int(reward), int(over), 0, info
+            case 4:
+                return [*seen], reward, over, over, info
+        return seen, reward, over, False, info
+
+
+def odd() -> gymnasium.Env[Any, int]:
+    """With a time limit."""
+    return gymnasium.wrappers.TimeLimit(Odd(), 7)
+
+
 def counter() -> gymnasium.Env[Any, int]:
     """With a time limit, whose count belongs to the state."""
     return gymnasium.wrappers.TimeLimit(Counter(), 7)

@@ -65,6 +65,34 @@ def test_neither_workers_nor_groups_show_in_what_comes_back() -> None:
             assert one[4].keys() == other[4].keys()
 
 
+@pytest.mark.parametrize("env", ["counter", "odd"])
+@pytest.mark.parametrize("mode", ["next_step", "same_step"])
+def test_steps_by_one_native_call_are_those_of_one_after_the_other(env: str, mode: str) -> None:
+    told = []
+    # Whose infos are wanted is stepped by Python code.
+    for infos in ([], ["success"]):
+        with make(f"tests.runners.python_envs:{env}", 5, num_workers=0, autoreset_mode=mode, infos=infos) as runner:
+            assert (runner._herd._local[0]._groups[0].stepper is None) == bool(infos)
+            runner.set_reward_weights({"reward": 0.3})
+            runner.reset(seed=3)
+            steps = play(runner, 60)
+            runner.configure({"unknown": 1}, [1])
+            runner._seed(9)
+            steps += play(runner, 60)
+            counts = runner._told_episodes()
+            told.append((steps, counts["count"], counts["returns"].tolist(), counts["lengths"].tolist()))
+    (plain, *counted), (other, *theirs) = told
+    assert counted == theirs
+    assert counted[0] > 60
+    for one, two in zip(plain, other, strict=True):
+        for mine, their in zip(one[:4], two[:4], strict=True):
+            np.testing.assert_array_equal(mine, their)
+        if "_final_obs" in two[4]:
+            np.testing.assert_array_equal(one[4]["_final_obs"], two[4]["_final_obs"])
+            for row in np.flatnonzero(two[4]["_final_obs"]):
+                np.testing.assert_array_equal(one[4]["final_obs"][row], two[4]["final_obs"][row])
+
+
 def test_final_observations_and_wanted_infos_are_in_info() -> None:
     with make(COUNTER, 2, num_workers=0, autoreset_mode="same_step", infos=["success"]) as runner:
         runner.reset(seed=0)

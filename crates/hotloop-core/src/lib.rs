@@ -1,5 +1,6 @@
 //! What an env is and how many are stepped at once. Knows nothing of Python and nothing of any particular env.
 
+pub mod clock;
 pub mod codec;
 pub mod cpu;
 pub mod crew;

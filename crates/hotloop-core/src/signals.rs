@@ -1,10 +1,11 @@
-//! How a runner and its worker processes wake each other: words in shared memory, waited for without spinning.
+//! How a runner and its worker processes wake each other: words in shared memory, waited for asleep.
 //!
 //! Nothing here is ever locked, so a worker that is killed at any instruction leaves nothing that others wait for. A
 //! group is handed over by a counter: what was written before the counter moved is seen by who reads it after.
 //!
 //! Waking a process costs more than everything else here. So nobody is woken who is awake, and the runner says how many
-//! groups it waits for: only the last of them wakes it.
+//! groups it waits for: only the last of them wakes it. Where there are cores enough, a worker that has nothing to do
+//! looks for work a moment longer before it sleeps, and leaves its core to whoever wants it meanwhile.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -14,6 +15,8 @@ const LINE: usize = 16;
 /// Of a waiter's words: its bell, and whether it sleeps.
 const BELL: usize = 0;
 const ASLEEP: usize = 1;
+/// Of a worker's words besides: how many microseconds it waited last.
+const WAITED: usize = 2;
 /// Of the runner's words besides.
 const ALARM: usize = 2;
 const TICKETS: usize = 3;
@@ -23,6 +26,10 @@ const REQUEST: usize = 0;
 const DONE: usize = 1;
 const TICKET: usize = 2;
 const COMMAND: usize = 3;
+
+/// How long a worker looks for work before it sleeps. Waking it takes a fifth of that, and where the core has to be
+/// woken too, all of it.
+const AWAKE: Duration = Duration::from_micros(200);
 
 /// The words of one runner: its own bell, a bell for each worker, and a line for each group.
 #[derive(Clone, Copy)]
@@ -113,8 +120,9 @@ impl<'a> Signals<'a> {
         ring(self.runner());
     }
 
-    /// A worker waits for one of its groups; gives the one that was sent first and its command.
-    pub fn next(&self, worker: usize, groups: &[usize], time: Duration) -> Option<(usize, u32)> {
+    /// A worker waits for one of its groups; gives the one that was sent first and its command. If it may stay awake it
+    /// does so for a moment, unless the last wait was longer than that.
+    pub fn next(&self, worker: usize, groups: &[usize], time: Duration, may_stay_awake: bool) -> Option<(usize, u32)> {
         let start = Instant::now();
         let own = self.worker(worker);
         loop {
@@ -126,13 +134,17 @@ impl<'a> Signals<'a> {
             });
             let age = |group: &usize| newest.wrapping_sub(self.group(*group)[TICKET].load(Ordering::Relaxed));
             if let Some(group) = waiting.max_by_key(age) {
+                own[WAITED].store(start.elapsed().as_micros() as u32, Ordering::Relaxed);
                 return Some((group, self.group(group)[COMMAND].load(Ordering::Relaxed)));
             }
             let left = time.saturating_sub(start.elapsed());
             if left.is_zero() {
                 return None;
             }
-            wait(own, seen, left);
+            let awake = may_stay_awake && u128::from(own[WAITED].load(Ordering::Relaxed)) < AWAKE.as_micros();
+            if !awake || !rung(own, seen, AWAKE.min(left)) {
+                wait(own, seen, left);
+            }
         }
     }
 
@@ -154,6 +166,18 @@ fn ring(waiter: &[AtomicU32]) {
     if waiter[ASLEEP].load(Ordering::SeqCst) != 0 {
         wake(&waiter[BELL]);
     }
+}
+
+/// Whether the bell is rung within this time.
+fn rung(waiter: &[AtomicU32], seen: u32, time: Duration) -> bool {
+    let start = Instant::now();
+    while start.elapsed() < time {
+        std::thread::yield_now();
+        if waiter[BELL].load(Ordering::SeqCst) != seen {
+            return true;
+        }
+    }
+    false
 }
 
 /// Sleeps until the bell is rung; may return early.
@@ -212,13 +236,23 @@ mod tests {
 
     #[test]
     fn a_worker_serves_what_was_sent_first_and_wakes_the_runner() {
+        serve_many(false);
+    }
+
+    #[test]
+    fn a_worker_that_stays_awake_serves_as_well() {
+        serve_many(true);
+    }
+
+    fn serve_many(may_stay_awake: bool) {
         let words = words(2, 4);
         let signals = Signals::new(&words, 2, 4);
         std::thread::scope(|scope| {
             for (worker, groups) in [(0, [0, 1]), (1, [2, 3])] {
                 scope.spawn(move || {
                     for _ in 0..2000 {
-                        let (group, command) = signals.next(worker, &groups, LONG).expect("it was sent");
+                        let (group, command) =
+                            signals.next(worker, &groups, LONG, may_stay_awake).expect("it was sent");
                         assert_eq!(command, 5);
                         signals.done(group);
                     }
@@ -249,6 +283,6 @@ mod tests {
         assert!(signals.receive(&[0], 1, LONG).is_empty());
         signals.take_back(0);
         assert_eq!(signals.receive(&[0], 1, LONG), [0]);
-        assert_eq!(signals.next(0, &[0], Duration::from_millis(1)), None);
+        assert_eq!(signals.next(0, &[0], Duration::from_millis(1), false), None);
     }
 }

@@ -4,6 +4,7 @@
 #![allow(clippy::needless_pass_by_value)]
 
 mod actions;
+mod choices;
 mod convert;
 mod experience;
 mod frame;
@@ -18,6 +19,7 @@ mod rollout;
 mod signals;
 mod speed;
 mod state;
+mod stepper;
 mod tabular;
 mod weights;
 
@@ -26,6 +28,8 @@ use pyo3::prelude::*;
 /// The native core of hotloop.
 #[pymodule]
 mod _core {
+    #[pymodule_export]
+    use crate::choices::Choices;
     #[pymodule_export]
     use crate::experience::{Experience, orthogonal_weights};
     #[pymodule_export]
@@ -40,6 +44,8 @@ mod _core {
     use crate::signals::Signals;
     #[pymodule_export]
     use crate::speed::{fma_peak, update_speed};
+    #[pymodule_export]
+    use crate::stepper::Stepper;
 
     #[pymodule_export]
     use crate::tabular::{

@@ -57,6 +57,11 @@ impl Signals {
         self.core().send(group, worker, command);
     }
 
+    /// Sends every group to its worker.
+    fn send_all(&self, workers: Vec<usize>, command: u32) {
+        workers.iter().enumerate().for_each(|(group, worker)| self.core().send(group, *worker, command));
+    }
+
     fn take_back(&self, group: usize) {
         self.core().take_back(group);
     }
@@ -69,8 +74,15 @@ impl Signals {
         self.core().alarm();
     }
 
-    fn next(&self, py: Python<'_>, worker: usize, groups: Vec<usize>, seconds: f64) -> Option<(usize, u32)> {
-        py.detach(|| self.core().next(worker, &groups, time(seconds)))
+    fn next(
+        &self,
+        py: Python<'_>,
+        worker: usize,
+        groups: Vec<usize>,
+        seconds: f64,
+        awake: bool,
+    ) -> Option<(usize, u32)> {
+        py.detach(|| self.core().next(worker, &groups, time(seconds), awake))
     }
 
     fn done(&self, group: usize) {

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hotloop import _core
 from hotloop.runners.layout import HISTORY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import ArrayLike, NDArray
 
@@ -17,7 +18,9 @@ if TYPE_CHECKING:
 class ActionTaker:
     """Checks actions and writes them where workers read them."""
 
-    def __init__(self, described: Mapping[str, Any], views: Mapping[str, NDArray[Any]]) -> None:
+    def __init__(
+        self, described: Mapping[str, Any], views: Mapping[str, NDArray[Any]], rows_of: Sequence[slice]
+    ) -> None:
         action = described["action"]
         self._views = views
         self._kind = action["kind"]
@@ -25,9 +28,18 @@ class ActionTaker:
         if self._kind == "continuous":
             self._low, self._high = (np.asarray(action[end], np.float32) for end in ("low", "high"))
         self._mask = views.get("mask")
+        self._rows_of = rows_of
+        self._plain = None
+        if self._kind == "discrete" and self._mask is None:
+            bounds = [(rows.start, rows.stop) for rows in rows_of]
+            self._plain = _core.Choices(views["action"], views["turn"], bounds, int(self._choices[0]))
 
-    def __call__(self, actions: ArrayLike, rows: slice, groups: Iterable[int], rows_of: Sequence[slice]) -> None:
-        """Takes the actions of these rows, which the groups make up."""
+    def __call__(self, actions: ArrayLike, group: int | None = None) -> None:
+        """Takes the actions of a group's rows, or of all."""
+        if self._plain is not None and self._plain.take(actions, group):
+            return
+        rows = slice(None) if group is None else self._rows_of[group]
+        groups = range(len(self._rows_of)) if group is None else (group,)
         given = np.asarray(actions)
         kept = self._views["action"][:, rows]
         kinds, words = ("fiu", "numbers") if self._kind == "continuous" else ("iu", "whole numbers")
@@ -40,11 +52,11 @@ class ActionTaker:
             given = self._amounts(given, valid, first)
         else:
             self._check_choices(given, valid, first)
-        for group in groups:
+        for each in groups:
             turn = self._views["turn"]
-            turn[group] += 1
-            part = rows_of[group]
-            self._views["action"][turn[group] % HISTORY, part] = given[part.start - first : part.stop - first]
+            turn[each] += 1
+            part = self._rows_of[each]
+            self._views["action"][turn[each] % HISTORY, part] = given[part.start - first : part.stop - first]
 
     def _amounts(self, given: NDArray[Any], valid: NDArray[np.bool_], first: int) -> NDArray[Any]:
         if not np.isfinite(given).all():

@@ -85,7 +85,7 @@ def serve(connection: Connection[Any, Any], fd: int, make: Any, envs: Any, index
     from hotloop.runners.layout import Layout
     from hotloop.runners.worker import TALK, Worker
 
-    plan, described, infos, autoreset = told
+    plan, described, infos, autoreset, awake = told
     layout = Layout(plan, described, infos)
     memory = mmap.mmap(fd, layout.size)
     views = layout.views(memory)
@@ -98,7 +98,7 @@ def serve(connection: Connection[Any, Any], fd: int, make: Any, envs: Any, index
     connection.send(("ready",))
     groups = worker.groups
     while True:
-        asked = signals.next(index, groups, 3600.0)
+        asked = signals.next(index, groups, 3600.0, awake)
         if asked is None:
             continue
         group, command = asked

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from hotloop import _core
 
 _RECENT = 4096
-_NOTED = 1024
+_NOTED = 4096
 
 
 class EpisodeBook:
@@ -31,36 +29,30 @@ class EpisodeBook:
         self._min = np.inf
         self._max = -np.inf
         self._recent: list[tuple[int, int, int, int, float]] = []
-        self._noted: list[tuple[int, NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]] = []
+        self._noted: list[tuple[int, int, int, int, float]] = []
 
-    def log(
-        self, tick: int, rows: NDArray[Any], numbers: NDArray[Any], lengths: NDArray[Any], returns: NDArray[Any]
-    ) -> None:
-        """Counts episodes of different rows of a group's step number `tick`; the arrays become the book's."""
+    def log(self, tick: int, row: int, number: int, length: int, earned: float) -> None:
+        """Counts an episode that ended with a group's step number `tick`."""
         # Steps wait for this, so the sums are made of many at a time.
-        self._noted.append((tick, rows, numbers, lengths, returns))
+        self._noted.append((tick, row, number, length, earned))
         if len(self._noted) >= _NOTED:
             self._add_up()
 
     def _add_up(self) -> None:
         if not self._noted:
             return
-        ticks, *columns = zip(*self._noted, strict=True)
-        rows, numbers, lengths, returns = map(np.concatenate, columns)
-        when = np.repeat(ticks, [len(noted[1]) for noted in self._noted])
+        played = [noted for noted in self._noted if noted[3] > 0]
         self._noted.clear()
-        played = lengths > 0
-        if not played.all():
-            when, rows, numbers, lengths, returns = (a[played] for a in (when, rows, numbers, lengths, returns))
-        if not rows.size:
+        if not played:
             return
-        exact = returns.astype(np.float64)
+        _, rows, _, lengths, returns = zip(*played, strict=True)
+        exact = np.array(returns)
         # Adds in the order of the arrays, which for a row is that of its episodes.
         for total, added in ((self._count, 1), (self._length, lengths), (self._total, exact), (self._square, exact**2)):
-            np.add.at(total, rows, added)
+            np.add.at(total, list(rows), added)
         self._min = min(self._min, exact.min())
         self._max = max(self._max, exact.max())
-        self._recent += zip(*(column.tolist() for column in (when, rows, numbers, lengths, exact)), strict=True)
+        self._recent += played
         if len(self._recent) > 4 * _RECENT:
             del self._recent[: -2 * _RECENT]
 

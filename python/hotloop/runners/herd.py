@@ -105,6 +105,7 @@ class Herd:
 
     def _adopt(self, memory: Any) -> None:
         self.views = self.layout.views(memory)
+        self.brought = self.views["brought"]
         self.views["number"][:] = -1
         self.views["valid"][:] = True
         self.views["weight"][:] = 1.0
@@ -157,7 +158,9 @@ class Herd:
         return Child(worker, self._memory_fd, self._life_read, order, self._python, self._limits)
 
     def _introduce(self, child: Child) -> None:
-        child.connection.send((self._plan, self.described, self._infos, self._autoreset))
+        # Where every worker has a core, it may wait there for its next step.
+        awake = len(self._plan.workers) <= _core.usable_cores()
+        child.connection.send((self._plan, self.described, self._infos, self._autoreset, awake))
         child.state = "made"
 
     def _wait_for(self, child: Child, word: str) -> Any:
@@ -198,14 +201,29 @@ class Herd:
             self._outstanding.add(group)
         # Else its worker is being replaced, and the group comes back when its envs have been reset.
 
+    def send_all(self, command: int = STEP) -> None:
+        """Sends every group on its way, none of which is in flight."""
+        if self._local or self._resetting or self._recovered or any(c.state != "ready" for c in self._children):
+            for group in range(len(self._owner)):
+                self.send(group, command)
+            return
+        self.flying = list(range(len(self._owner)))
+        self._outstanding.update(self.flying)
+        self.signals.send_all(self._owner, command)
+
     def _is_well(self, group: int) -> bool:
         child = self._children[self._owner[group]]
         return child.state == "ready" and group not in self._resetting and group not in self._recovered
 
     def receive(self, count: int) -> list[int]:
         """Waits for so many of the groups in flight; the first to be ready first."""
-        arrived: list[int] = []
         count = min(count, len(self.flying))
+        # As it nearly always is: every group in flight is with its worker, and no other.
+        if len(self._outstanding) == len(self.flying) and not self._resetting and not self._recovered:
+            ready = self.signals.receive(self.flying, count, 0.2)
+            if len(ready) >= count:
+                return self._take(ready[:count])
+        arrived: list[int] = []
         while True:
             for group in list(self._recovered):
                 if group in self.flying and len(arrived) < count:
@@ -225,13 +243,24 @@ class Herd:
                     self._recovered.add(group)
                     self._records[self._owner[group]].failed_starts = 0
                 else:
-                    self.flying.remove(group)
-                    arrived.append(group)
-                    if self.views["brought"][group] & FAULTED:
-                        self._listen(self._children[self._owner[group]])
+                    arrived += self._take([group])
             if len(arrived) >= count:
                 return arrived
             self._tend()
+
+    def _take(self, groups: list[int]) -> list[int]:
+        """These came back from their workers."""
+        self._outstanding.difference_update(groups)
+        if len(groups) == len(self.flying):
+            self.flying.clear()
+        else:
+            for group in groups:
+                self.flying.remove(group)
+        brought = self.brought.tolist()
+        for group in groups:
+            if brought[group] & FAULTED and self._children:
+                self._listen(self._children[self._owner[group]])
+        return groups
 
     def _mark_cut(self, group: int) -> None:
         rows, views = self.plan.rows_of(group), self.views

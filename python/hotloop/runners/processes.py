@@ -103,10 +103,15 @@ class ProcessRunner(Runner):
         self._infos = InfoMaker(self.num_envs, self.described["infos"], wanted)
         self._told = (["mask"] if self.masked else []) + (["valid", "policy"] if self.seats > 1 else [])
         self._told += ["infos"] if wanted else []
-        self._take = ActionTaker(self.described, self._views)
         self._book = EpisodeBook(self.num_envs)
         self._rows = [plan.rows_of(group) for group in range(self.num_groups)]
+        self._take = ActionTaker(self.described, self._views, self._rows)
         self._numbers = np.arange(self.num_envs)
+        # A group's part of each array stays where it is.
+        self._parts = [tuple(self._views[name][rows] for name in _OUTCOME) for rows in self._rows]
+        # Single numbers are read faster from these than from arrays.
+        ends = ("finished", "number", "length", "return", "turn")
+        self._ends: Any = [self._views[name].data for name in ends]
         self._targets: dict[int, tuple[ProcessRollout, int]] = {}
         self._started = False
         self._in_use = OneAtATime()
@@ -147,8 +152,7 @@ class ProcessRunner(Runner):
         with self._in_use:
             self._herd.well()
             self._views["which"][:] = which
-            for group in range(self.num_groups):
-                self._herd.send(group, RESET)
+            self._herd.send_all(RESET)
             self._collect_all()
             self._started = True
             return self._see()
@@ -200,9 +204,8 @@ class ProcessRunner(Runner):
     def _begin_step(self, actions: ArrayLike) -> None:
         self._must_be_idle("step")
         self._must_have_started()
-        self._take(actions, slice(None), range(self.num_groups), self._rows)
-        for group in range(self.num_groups):
-            self._herd.send(group)
+        self._take(actions)
+        self._herd.send_all()
 
     def _end_step(self, out: Out | None) -> Step:
         self._collect_all()
@@ -219,26 +222,34 @@ class ProcessRunner(Runner):
 
     def _count(self, groups: Sequence[int]) -> None:
         """Counts the episodes that ended in these groups' steps."""
-        views = self._views
-        brought, turns = views["brought"], views["turn"]
+        brought = self._herd.brought.tolist()
         for group in groups:
-            if brought.item(group) & ENDED:
-                rows = self._rows[group]
-                ended = views["finished"][rows].nonzero()[0] + rows.start
-                if ended.size:
-                    # Under same_step the next episode has begun already.
-                    numbers = views["number"][ended // self.seats] - self._same_step
-                    self._book.log(turns.item(group), ended, numbers, views["length"][ended], views["return"][ended])
+            if brought[group] & ENDED:
+                self._log(group)
+
+    def _log(self, group: int) -> None:
+        finished, numbers, lengths, returns, turns = self._ends
+        first, last = self._rows[group].start, self._rows[group].stop
+        flags = finished[first:last].tobytes()
+        at = flags.find(True)
+        while at >= 0:
+            row = first + at
+            # Under same_step the next episode has begun already.
+            number = numbers[row // self.seats] - self._same_step
+            self._book.log(turns[group], row, number, lengths[row], returns[row])
+            at = flags.find(True, at + 1)
 
     def _see(self) -> Seen:
         return self._views["obs"].copy(), self._info((), slice(None), copy=True)
 
     def _info(self, groups: Sequence[int] | range, rows: Any, *, copy: bool) -> dict[str, Any]:
+        brought, found = 0, self._herd.brought.tolist()
+        for group in groups:
+            brought |= found[group]
+        if not brought and not self._told:
+            return {}
         views = self._views
         info = {{"mask": "action_mask"}.get(name, name): views[name][rows] for name in self._told}
-        brought = 0
-        for group in groups:
-            brought |= views["brought"].item(group)
         if brought & FAULTED:
             info["cut"] = views["cut"][rows]
         if copy:
@@ -272,7 +283,7 @@ class ProcessRunner(Runner):
         arguments.within("group", group, 0, self.num_groups - 1)
         if group in self._herd.flying:
             raise RuntimeError(f"group {group} is in flight: receive it before sending it again")
-        self._take(actions, self._rows[group], (group,), self._rows)
+        self._take(actions, group)
         self._herd.send(group)
 
     def recv(self) -> Batch:
@@ -286,14 +297,14 @@ class ProcessRunner(Runner):
                 if group in self._targets:
                     rollout, slot = self._targets.pop(group)
                     rollout.keep(group, slot)
-        rows: Any = (
-            self._rows[groups[0]]
-            if len(groups) == 1
-            else np.concatenate([self._numbers[self._rows[group]] for group in groups])
-        )
-        views = self._views
+        rows: Any = self._rows[groups[0]]
+        if len(groups) > 1:
+            rows = np.concatenate([self._numbers[self._rows[group]] for group in groups])
         info = self._info(groups, rows, copy=False)
-        obs, reward, terminated, truncated = (views[name][rows] for name in _OUTCOME)
+        if len(groups) > 1:
+            obs, reward, terminated, truncated = (self._views[name][rows] for name in _OUTCOME)
+        else:
+            obs, reward, terminated, truncated = self._parts[groups[0]]
         return Batch(obs, reward, terminated, truncated, info, tuple(groups), self._numbers[rows])
 
     def rollout(self, horizon: int) -> ProcessRollout:
@@ -357,8 +368,7 @@ class ProcessRunner(Runner):
         self.started_anew = int(anew.sum())
         if self.started_anew:
             self._views["which"][:] = anew
-            for group in range(self.num_groups):
-                self._herd.send(group, RESET)
+            self._herd.send_all(RESET)
             self._herd.receive(self.num_groups)
         self._started = True
         self._seed_now = -1

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from hotloop import _core
 from hotloop.envs.adapters.rows import EnvOutputError, Rows
 from hotloop.runners.layout import HISTORY
 
@@ -32,6 +33,12 @@ ENDED: Final = 1
 """Of what a group's step brought: an episode ended."""
 FAULTED: Final = 2
 _IDLE: Final = np.inf
+# Why a stepper hands an env back: an episode must begin here, or what a step or a reset gave is not plain.
+_DUE, _STEPPED, _BEGUN = range(3)
+_OF_ROWS: Final = (
+    *("obs", "final_obs", "reward", "terminated", "truncated", "cut", "finished", "return", "length", "valid", "over"),
+    *("seeded", "number", "policy", "next_policy"),
+)
 
 
 @dataclass(frozen=True)
@@ -78,6 +85,8 @@ class Flock:
     length: NDArray[np.int64]
     flagged: bool = True
     """Whether a flag may be set from before."""
+    stepper: _core.Stepper | None = None
+    """What steps its envs if all of them are plain."""
 
 
 class Worker:
@@ -124,6 +133,7 @@ class Worker:
                 env.bind(place.rows, layout.infos)
                 flock.places.append(place)
                 self._places[at] = place
+            flock.stepper = self._stepper(group, flock)
         self._options: dict[int, dict[str, Any]] = {}
         # Writing to these takes half the time that writing to an array does.
         self._pulse: Any = memoryview(self._views["pulse"][index])
@@ -144,6 +154,22 @@ class Worker:
             length=np.zeros(rows.stop - rows.start, np.int64),
         )
 
+    def _stepper(self, group: int, flock: Flock) -> _core.Stepper | None:
+        """For plain envs of which nothing but rewards, ends and observations is wanted."""
+        calls: list[Any] = [getattr(place.env, "calls", None) for place in flock.places]
+        if not self._alone or self._layout.infos or None in calls:
+            return None
+        views, plan = self._views, self._layout.plan
+        envs = slice(*plan.groups[group])
+        arrays = {name: views[name][envs] for name in _OF_ROWS}
+        arrays |= {name: views[name][at : at + 1] for name, at in (("brought", group), ("cursor", self._index))}
+        arrays |= {"total": flock.total, "played": flock.length}
+        arrays |= {"weight": views["weight"], "pulse": views["pulse"][self._index]}
+        stepper = _core.Stepper(arrays, len(flock.places), envs.start, self._same_step)
+        for at, (step, reset) in enumerate(calls):
+            stepper.put(at, step, reset)
+        return stepper
+
     def _rows(self, part: slice) -> Rows:
         views = self._views
         return Rows(
@@ -160,11 +186,14 @@ class Worker:
     def serve(self, group: int, command: int) -> None:
         """Steps or resets a group."""
         flock = self._groups[group]
+        if command == STEP and flock.stepper is not None:
+            self._step_plain(group, flock, flock.stepper)
+            return
         if flock.flagged:
             for flags in flock.flags:
                 flags.fill(False)
             # After a reset the runner may set some of its own, and a seat can be over before its env is.
-            flock.flagged = command != STEP or not self._alone
+            flock.flagged = command != STEP or not self._alone or flock.stepper is not None
             self._views["brought"][group] = 0
         if command == STEP:
             self._step(group, flock)
@@ -174,10 +203,59 @@ class Worker:
                     self._begin(place)
         self._pulse[0] = _IDLE
 
+    def _step_plain(self, group: int, flock: Flock, stepper: _core.Stepper) -> None:
+        actions = list(flock.action[self._views["turn"].item(group) % HISTORY])
+        if (decode := flock.places[0].env.decode) is not None:  # type: ignore[attr-defined]  # plain envs have it
+            actions = [decode(action) for action in actions]
+        stepper.clear()
+        first, at = flock.places[0].index, 0
+        while at < len(actions):
+            try:
+                care = stepper.go_on(actions, at, not self._options)
+            except Exception as error:
+                at = self._cursor[0] - first
+                self._fault(flock.places[at], error)
+            else:
+                if care is None:
+                    return
+                at, why, result = care
+                self._care(flock.places[at], why, result)
+            at += 1
+        self._pulse[0] = _IDLE
+
+    def _care(self, place: Place, why: int, result: Any) -> None:
+        """Does what a stepper left to do for one env."""
+        try:
+            if why == _DUE:
+                self._begin(place)
+            elif why == _BEGUN:
+                self._take_reset(place, result)
+            else:
+                self._take_step(place, result)
+        except Exception as error:
+            self._fault(place, error)
+
+    def _take_reset(self, place: Place, result: Any) -> None:
+        env: Any = place.env
+        env.begin(result)
+        self._check_finite(place)
+        self._began(place)
+
+    def _take_step(self, place: Place, result: Any) -> None:
+        env: Any = place.env
+        over = env.take(result)
+        place.rows.reward[:] *= self._views["weight"]
+        self._check_finite(place)
+        place.total += place.rows.reward
+        place.length += 1
+        if over:
+            self._views["brought"][place.group] |= ENDED
+            self._finish(place)
+
     def _step(self, group: int, flock: Flock) -> None:
         actions = flock.action[self._views["turn"].item(group) % HISTORY]
-        # Plain numbers are what most envs are fastest with.
-        listed = actions.tolist() if actions.ndim == 1 else list(actions)
+        # To one seat as Gymnasium's own vector envs do it, whose spaces check NumPy's numbers faster than plain ones.
+        listed = actions.tolist() if actions.ndim == 1 and not self._alone else list(actions)
         if not self._alone:
             seats = self._layout.plan.seats
             listed = [listed[first : first + seats] for first in range(0, len(listed), seats)]
@@ -286,6 +364,9 @@ class Worker:
             place.env.close()
         place.env = self._make()
         place.env.bind(place.rows, self._layout.infos)
+        flock = self._groups[place.group]
+        if flock.stepper is not None:
+            flock.stepper.put(place.index - flock.places[0].index, *place.env.calls)  # type: ignore[attr-defined]
         views["seed"][place.index] = keyed_seed(int(views["key"][place.index]), int(views["number"][place.index]) + 1)
         place.env.reset(int(views["seed"][place.index]), self._options.pop(place.index, None))
         self._check_finite(place)

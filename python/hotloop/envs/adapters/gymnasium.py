@@ -53,7 +53,10 @@ class GymnasiumEnv:
         # What needs no look at all before it is written.
         self._dtype = np.dtype(self._flat.dtype) if self._flat.plain else None
         self._shape = self._flat.shape
-        self._decode = None if self._action.single and not self._action.start else self._action.unflatten
+        self.decode = None if self._action.single and not self._action.start else self._action.unflatten
+        """How the env's action is made of what was decided, if it is another."""
+        self.calls = (env.step, env.reset) if self._flat.plain and not self.described["masked"] else None
+        """For who steps many such envs by one native call: `take` and `begin` are for what is not plain."""
 
     def bind(self, rows: Rows, infos: tuple[str, ...]) -> None:
         """Where to write from now on."""
@@ -65,16 +68,22 @@ class GymnasiumEnv:
 
     def reset(self, seed: int | None, options: dict[str, Any] | None) -> None:
         """Starts an episode."""
-        obs, info = self._env.reset(seed=seed, options=options) if options else self._env.reset(seed=seed)
+        self.begin(self._env.reset(seed=seed, options=options) if options else self._env.reset(seed=seed))
+
+    def begin(self, result: Any) -> None:
+        """Writes what a reset gave."""
+        obs, info = result
         self._write(obs, self._obs)
         if self._looks:
             self._look(info)
 
     def step(self, actions: Any) -> bool:
         """Plays one action."""
-        if self._decode is not None:
-            actions = self._decode(actions)
-        obs, reward, terminated, truncated, info = self._step(actions)
+        return self.take(self._step(actions if self.decode is None else self.decode(actions)))
+
+    def take(self, result: Any) -> bool:
+        """Writes what a step gave; whether the episode is over."""
+        obs, reward, terminated, truncated, info = result
         # Most steps are as they should be, and a call for each of them would be a tenth of their time.
         if type(obs) is _ARRAY and obs.dtype is self._dtype and obs.shape == self._shape:
             self._obs[...] = obs
