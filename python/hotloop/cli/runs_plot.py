@@ -134,34 +134,18 @@ def _terminal(lines: Sequence[PlotLine], metric: str, along: str) -> None:
 
 
 def _picture(path: Path, lines: Sequence[PlotLine], metric: str, along: str) -> None:
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise UserError("pictures need matplotlib: pip install 'hotloop[plot]'") from None
+    from hotloop.rendering import RenderError
+    from hotloop.rendering.chart import Band, ChartLine, chart
     from hotloop.tracking.curves import buckets
 
-    figure = Figure(figsize=(9, 5))
-    # Letting it find the margins itself takes as long as drawing everything.
-    figure.subplots_adjust(left=0.1, right=0.98, top=0.97, bottom=0.1)
-    FigureCanvasAgg(figure)
-    axes = figure.add_subplot()
-    for index, line in enumerate(lines):
-        paint = f"C{index % 10}"
-        if line.behind is not None:
-            raw = buckets(line.behind, PICTURE_POINTS)
-            axes.fill_between(raw.x, raw.low, raw.high, color=paint, alpha=0.25, linewidth=0.8)
-        if line.band is not None:
-            axes.fill_between(line.band.x, line.band.low, line.band.high, color=paint, alpha=0.2, linewidth=0)
+    drawn = []
+    for line in lines:
         shown = line.buckets(PICTURE_POINTS)
-        if line.behind is None and line.band is None:
-            axes.fill_between(shown.x, shown.low, shown.high, color=paint, alpha=0.3, linewidth=0)
-        axes.plot(shown.x, shown.mean, color=paint, label=line.title)
-    axes.set_xlabel(along)
-    axes.set_ylabel(metric)
-    axes.grid(alpha=0.3)
-    axes.legend()
+        behind = shown if line.behind is None else buckets(line.behind, PICTURE_POINTS)
+        drawn.append(ChartLine(line.title, shown.x, shown.mean, [Band(behind.x, behind.low, behind.high)]))
     try:
-        figure.savefig(path, format="png", dpi=120)
+        chart(drawn, up=metric, along=along).save(path, format="png", compress_level=3)
+    except RenderError as error:
+        raise UserError(str(error)) from None
     except OSError as error:
         raise UserError(f"cannot write {path}: {error.strerror}") from None
