@@ -290,6 +290,16 @@ def test_deleting_removes_rows_and_folder(tmp_path: Path, store: str) -> None:
         assert [run.name for run in found.runs()] == [second.name]
 
 
+def test_a_store_that_refuses_to_forget_a_run_keeps_its_folder(tmp_path: Path) -> None:
+    run = trained(tmp_path)
+    with Store(home=tmp_path) as found:
+        found._link.execute("CREATE TRIGGER kept BEFORE DELETE ON runs BEGIN SELECT RAISE(ABORT, 'it is kept'); END")
+        with pytest.raises(StoreError, match="it is kept"):
+            found.delete(found.find("last"))
+        assert found.find("last").path == run.path
+    assert (run.path / "config.yaml").exists()
+
+
 def test_runs_are_found_by_id_name_beginning_and_last(tmp_path: Path) -> None:
     for name in ("first-one", "first-two"):
         hotloop.train("cartpole", steps=1024, config=QUICK, home=tmp_path, name=name)

@@ -261,6 +261,7 @@ def _shown(name: str, value: Any) -> str:
 
 
 def _in_words(told: dict[str, Any]) -> Iterator[str]:
+    from hotloop.cli.braille import short_signed
     from hotloop.text import duration, measured, short
 
     ended = f" ({told['ended']})" if told["ended"] else ""
@@ -293,7 +294,7 @@ def _in_words(told: dict[str, Any]) -> Iterator[str]:
         )
     yield "last record:"
     for name, value in told["metrics"].items():
-        yield f"  {name} {measured(value)}"
+        yield f"  {name} {short_signed(value) if abs(value) >= 1e4 else measured(value)}"
     yield "settings:"
     for part, values in told["config"].items():
         yield f"  {part}: {', '.join(f'{key}={value}' for key, value in values.items())}"

@@ -113,7 +113,8 @@ class Feeder:
         self._closing.set()
         self._thread.join(_LAST_WAIT_FOR_TRACKERS if self._makers or self._trackers else _LAST_WAIT)
         if self._thread.is_alive():
-            self._notices.append(Notice("store-away", f"not all could be told in time; {_KEPT}"))
+            where = "a tracker" if self._place is None else f"the store {self._place.shown}"
+            self._notices.append(Notice("store-away", f"{where} has not taken everything in time; {_KEPT}"))
 
     def _work(self) -> None:
         give_way()

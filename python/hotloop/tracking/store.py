@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from hotloop.tracking import feeding, journal
 from hotloop.tracking.errors import StoreError, StoreReadOnlyError
-from hotloop.tracking.links import Link, telling
+from hotloop.tracking.links import Link
 from hotloop.tracking.places import find_place
 
 if TYPE_CHECKING:
@@ -265,13 +265,13 @@ class Store:
         """Removes a run and, if it lies on this machine, its folder. One that is running is refused."""
         if run.status == "running" or (_is_here(run) and is_in_use(run.path)):
             raise StoreError(f"the run {run.name!r} is running (process {run.process} on {run.host}): end it first")
-        if _is_here(run):
-            with telling(self.place):
-                shutil.rmtree(run.path)
         with Link(self.place, make=False) as link, link.telling(), link.transaction():
             for table in feeding.STEPPED:
                 link.execute(f"DELETE FROM {table} WHERE run = ?", (run.number,))
             link.execute("DELETE FROM runs WHERE number = ?", (run.number,))
+            # Only now: a store that cannot be written keeps the folder, too.
+            if _is_here(run):
+                shutil.rmtree(run.path)
 
 
 def is_in_use(folder: Path) -> bool:
