@@ -78,6 +78,22 @@ def test_groups_run_ahead_of_each_other() -> None:
     assert envs.get_state()["elapsed_steps"].tolist() == [5, 5, 0, 0, 0, 0, 0, 0]
 
 
+@pytest.mark.parametrize("env", ["cartpole", "gymnasium:CartPole-v1"])
+def test_a_batch_has_as_many_groups_as_it_is_told(env: str) -> None:
+    shared = {"num_groups": 6} if env == "cartpole" else {"num_workers": 2, "groups_per_worker": 3}
+    with hotloop.make_vec(env, 6, groups_per_batch=2, **shared) as envs:  # type: ignore[arg-type]
+        envs.reset(seed=0)
+        for group in range(6):
+            envs.send([0], group)
+        assert [len(batch.groups) for batch in (envs.recv(3), envs.recv(), envs.recv(6))] == [3, 2, 1]
+        envs.send([0], 0)
+        with pytest.raises(ValueError, match="count is 0: expected 1 to 6"):
+            envs.recv(0)
+        with pytest.raises(ValueError, match="count is 7: expected 1 to 6"):
+            envs.recv(7)
+        envs.recv()
+
+
 def test_one_group_and_neighbours_are_views_others_copies() -> None:
     envs = hotloop.make_vec("cartpole", 6, num_groups=3, num_threads=1, groups_per_batch=2)
 

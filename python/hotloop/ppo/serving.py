@@ -67,7 +67,8 @@ class Server:
         flying = len(self._rows)
         while flying:
             begun = time.perf_counter()
-            batch = self._runner.recv()
+            # The same part of those in flight to the end, so that the last ones do not wait for each other.
+            batch = self._runner.recv(-(-self._runner.groups_per_batch * flying // len(self._rows)))
             arrived = time.perf_counter()
             self._seconds["env"] += arrived - begun
             first = 0

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from gymnasium.vector import VectorEnv
 
+from hotloop.runners import arguments
 from hotloop.runners.reports import EpisodeReport, FaultReport
 
 if TYPE_CHECKING:
@@ -87,8 +88,11 @@ class Runner(VectorEnv[Any, Any, Any]):
         """Sends one group on its way, with an action for each of its rows; `recv` hands it back."""
 
     @abstractmethod
-    def recv(self) -> Batch:
-        """Waits for the `groups_per_batch` groups that are ready first, or for those in flight if they are fewer."""
+    def recv(self, count: int | None = None) -> Batch:
+        """Waits for the `count` groups that are ready first, or for those in flight if they are fewer.
+
+        Without a number it is `groups_per_batch`.
+        """
 
     @abstractmethod
     def rollout(self, horizon: int) -> Rollout:
@@ -138,6 +142,9 @@ class Runner(VectorEnv[Any, Any, Any]):
     @abstractmethod
     def _told_episodes(self) -> _core._Episodes:
         """The episodes that finished since the last call, as the trainer counts them."""
+
+    def _wanted(self, count: int | None) -> int:
+        return self.groups_per_batch if count is None else arguments.within("count", count, 1, self.num_groups)
 
     def render(self) -> tuple[Any, ...] | None:
         """Every env as it is now, as `render_mode` says; `None` if it says nothing."""

@@ -286,12 +286,13 @@ class ProcessRunner(Runner):
         self._take(actions, group)
         self._herd.send(group)
 
-    def recv(self) -> Batch:
-        """Waits for the `groups_per_batch` groups that are ready first, or for those in flight if they are fewer."""
+    def recv(self, count: int | None = None) -> Batch:
+        """Waits for the `count` (else `groups_per_batch`) groups that are ready first, or for all if fewer are sent."""
+        wanted = self._wanted(count)
         if not self._herd.flying:
             raise RuntimeError("no group is in flight: send one first")
         with self._in_use:
-            groups = self._herd.receive(self.groups_per_batch)
+            groups = self._herd.receive(wanted)
             self._count(groups)
             for group in groups:
                 if group in self._targets:

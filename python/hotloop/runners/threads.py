@@ -189,9 +189,9 @@ class ThreadRunner(Runner):
             raise _explained(error) from None
         self._arrivals.expect(group, None)
 
-    def recv(self) -> Batch:
-        """Waits for the `groups_per_batch` groups that are ready first, or for those in flight if they are fewer."""
-        return self._receive(self.groups_per_batch)
+    def recv(self, count: int | None = None) -> Batch:
+        """Waits for the `count` (else `groups_per_batch`) groups that are ready first, or for all if fewer are sent."""
+        return self._receive(self._wanted(count))
 
     def _receive(self, count: int, *, in_order: bool = False) -> Batch:
         try:

@@ -183,8 +183,8 @@ class UncompiledRunner(ThreadRunner):
         self.failures.raise_first()
         return result
 
-    def recv(self) -> Batch:
+    def recv(self, count: int | None = None) -> Batch:
         """As the native runner's; raises what an env raised."""
-        result = super().recv()
+        result = super().recv(count)
         self.failures.raise_first()
         return result
