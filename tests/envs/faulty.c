@@ -2,6 +2,7 @@
  * statement that spoils the table; with PLAY there is a function for many envs at once. */
 #include <math.h>
 #include <stddef.h>
+#include <stdio.h>
 
 #include "hotloop.h"
 
@@ -56,6 +57,10 @@ static int32_t observe(const void *state, const hotloop_value *options, void *ob
     return fault == IN_OBSERVE ? -9 : 0;
 }
 
+static int32_t explain(int32_t status, char *text, uint64_t room) {
+    return status == -9 ? snprintf(text, room, "a bad day") : 0;
+}
+
 #ifdef PLAY
 static void play(uint64_t count, void *states, const hotloop_value *options, const hotloop_rng *rngs, const void *actions,
                  float *terms, uint8_t *terminated, float *metrics, void *observations, uint8_t *masks, uint8_t *valid,
@@ -104,6 +109,7 @@ const hotloop_env *hotloop_env_table(void) {
         .reset = reset,
         .step = step,
         .observe = observe,
+        .explain = explain,
 #ifdef PLAY
         .play = play,
 #endif

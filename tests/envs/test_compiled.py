@@ -310,7 +310,8 @@ def test_what_compiled_code_raises_cuts_the_episode_and_the_rest_plays_on() -> N
         *_, truncated, info = envs.step([0, 1, 0])
         assert truncated.tolist() == info["cut"].tolist() == [False, True, False]
         (fault,) = envs.faults().first
-        assert (fault.env, fault.what) == (1, "the env's step returned -1: expected 0, 1 or 2")
+        assert fault.env == 1
+        assert fault.what == "the env's step failed: it raised ZeroDivisionError('division by zero')"
         *_, truncated, info = envs.step([0, 0, 0])
         assert not truncated.any()
 
@@ -323,7 +324,28 @@ def test_an_index_out_of_bounds_is_caught() -> None:
     with hotloop.make_vec(broken(observe=observe)) as envs:
         envs.reset(seed=0)
         envs.step([0])
-        assert envs.faults().first[0].what == "the env's observe returned -1: expected 0"
+        why = "the env's observe failed: it raised IndexError('index is out of bounds')"
+        assert envs.faults().first[0].what == why
+
+
+def test_what_the_author_raises_is_told_with_its_line() -> None:
+    def step(self: Any, action: int) -> tuple[float, bool]:
+        if action == 1:
+            raise ValueError("no such move")
+        if self.x > 0:
+            raise ValueError(self.x)
+        return 1.0, False
+
+    line = step.__code__.co_firstlineno + 2
+    with hotloop.make_vec(broken(step=step), 2) as envs:
+        envs.reset(seed=0)
+        envs.step([1, 0])
+        first, second = envs.faults().first
+        assert (
+            first.what
+            == f"the env's step failed: it raised ValueError('no such move') in line {line} of {Path(__file__).name}"
+        )
+        assert second.what == "the env's step failed: it raised an exception; uncompiled, it can be seen"
 
 
 def test_uncompiled_exceptions_come_through(capfd: pytest.CaptureFixture[str]) -> None:

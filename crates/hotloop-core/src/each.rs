@@ -209,7 +209,7 @@ impl<C: Envs> Each<C> {
         frames: &mut Frames<'_>,
     ) {
         self.faulty.clear();
-        if self.envs.any_failure() || !self.finite(ledger, envs.clone(), 0, frames.obs) {
+        if self.envs.any_failed() || !self.finite(ledger, envs.clone(), 0, frames.obs) {
             for (i, env) in envs.clone().enumerate() {
                 self.cut_if_faulty(ledger, i, env, frames);
             }
@@ -270,12 +270,11 @@ impl<C: Envs> Each<C> {
 
     /// If the `i`-th of the envs played last failed, takes back what it gave and ends its episode.
     fn cut_if_faulty(&mut self, ledger: &mut Ledger, i: usize, env: usize, frames: &mut Frames<'_>) {
-        let mut failure = self.envs.failure(env);
-        if failure.is_none() && !self.finite(ledger, env..env + 1, i, frames.obs) {
-            failure = Some("the env gave a number that is not finite".into());
+        if !self.envs.has_failed(env) && self.finite(ledger, env..env + 1, i, frames.obs) {
+            return;
         }
-        let Some(why) = failure else { return };
-        ledger.fault(env, || why);
+        ledger
+            .fault(env, || self.envs.failure(env).unwrap_or_else(|| "the env gave a number that is not finite".into()));
         self.faulty.push(env);
         self.status[i] = Status::TimeUp;
         let rows = rows(ledger, env);

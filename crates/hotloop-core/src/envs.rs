@@ -22,11 +22,16 @@ pub trait Envs: Send + 'static {
     fn adopt(&mut self, env: usize, options: &Options);
     /// Writes an info array.
     fn info(&self, env: usize, index: usize, seat: usize, out: &mut [f32]);
-    /// Whether some env cannot go on, of which `failure` then tells why. Asked after every step.
-    fn any_failure(&self) -> bool {
+    /// Whether some env cannot go on: asked after every step.
+    fn any_failed(&self) -> bool {
         false
     }
-    /// Why an env cannot go on, if it cannot. Its episode is cut, and it is reset.
+    /// Whether an env cannot go on. Its episode is cut, and it is reset.
+    fn has_failed(&self, env: usize) -> bool {
+        let _ = env;
+        false
+    }
+    /// Why an env cannot go on, if it cannot. May take its time: it is not asked every time.
     fn failure(&self, env: usize) -> Option<String> {
         let _ = env;
         None

@@ -50,6 +50,7 @@ Reset: Final = ctypes.CFUNCTYPE(ctypes.c_int32, _void, _void, _void)
 Step: Final = ctypes.CFUNCTYPE(ctypes.c_int32, _void, _void, _void, _void, _void, _void, _void)
 Observe: Final = ctypes.CFUNCTYPE(ctypes.c_int32, _void, _void, _void, _void, _void)
 Render: Final = ctypes.CFUNCTYPE(ctypes.c_int32, _void, _void, ctypes.c_char_p, _u64)
+Explain: Final = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int32, _void, _u64)
 
 
 class Env(ctypes.Structure):
@@ -92,4 +93,12 @@ class Env(ctypes.Structure):
         ("check", _void),
         ("render", _void),
         ("play", _void),
+        ("explain", _void),
     ]
+
+
+def tell(words: str, address: int, room: int) -> int:
+    """Writes words to where C asked for them; gives how many bytes they are."""
+    data = words.encode()[:room]
+    ctypes.memmove(address, data, len(data))
+    return len(data)

@@ -161,6 +161,10 @@ typedef struct {
     void (*play)(uint64_t count, void *states, const hotloop_value *options, const hotloop_rng *rngs, const void *actions,
                  float *terms, uint8_t *terminated, float *metrics, void *observations, uint8_t *masks, uint8_t *valid,
                  int32_t *told);
+
+    /* What a negative status means, as UTF-8 text for people: writes up to `room` bytes, returns how many. Called on any
+     * thread, but rarely. Null: the status is told as a number. */
+    int32_t (*explain)(int32_t status, char *text, uint64_t room);
 } hotloop_env;
 
 /* The one symbol that a library must have. The table stays as it is for as long as the process lives. */

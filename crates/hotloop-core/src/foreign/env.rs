@@ -294,15 +294,23 @@ impl Envs for Foreign {
         unreachable!("info {index} was not declared")
     }
 
-    fn any_failure(&self) -> bool {
+    fn any_failed(&self) -> bool {
         !self.failed.is_empty()
     }
 
+    fn has_failed(&self, env: usize) -> bool {
+        self.failed.contains_key(&env)
+    }
+
     fn failure(&self, env: usize) -> Option<String> {
-        Some(match self.failed.get(&env)? {
-            Failure::Reset(told) => format!("the env's reset returned {told}: expected 0"),
-            Failure::Step(told) => format!("the env's step returned {told}: expected 0, 1 or 2"),
-            Failure::Observe(told) => format!("the env's observe returned {told}: expected 0"),
+        let returned = |function: &str, told: i32, expected: &str| match self.kind.explanation(told) {
+            Some(words) => format!("the env's {function} failed: {words}"),
+            None => format!("the env's {function} returned {told}: expected {expected}"),
+        };
+        Some(match *self.failed.get(&env)? {
+            Failure::Reset(told) => returned("reset", told, "0"),
+            Failure::Step(told) => returned("step", told, "0, 1 or 2"),
+            Failure::Observe(told) => returned("observe", told, "0"),
             Failure::NothingAllowed(seat) => format!("the env's mask forbids agent {seat} everything"),
             Failure::NoSuchState(state) => format!("the env showed the state {state}, which there is not"),
         })

@@ -69,6 +69,8 @@ pub type Play = unsafe extern "C" fn(
 type Check = unsafe extern "C" fn(*const c_void, *const RawValue) -> i32;
 type Render = unsafe extern "C" fn(*const c_void, *const RawValue, *mut c_char, u64) -> i32;
 
+type Explain = unsafe extern "C" fn(i32, *mut c_char, u64) -> i32;
+
 /// `hotloop_env` of `hotloop.h`.
 #[repr(C)]
 pub struct Table {
@@ -108,8 +110,9 @@ pub struct Table {
     observe: Option<Observe>,
     check: Option<Check>,
     render: Option<Render>,
-    /// Since version 2.
+    /// Since version 2, and what follows.
     play: Option<Play>,
+    explain: Option<Explain>,
 }
 
 /// A part of the state.
@@ -138,6 +141,7 @@ pub struct Checked {
     pub observe: Observe,
     pub check: Option<Check>,
     pub play: Option<Play>,
+    explain: Option<Explain>,
 }
 
 impl Checked {
@@ -166,6 +170,16 @@ impl Checked {
         };
         // SAFETY: the caller's promise holds for all that the table points to.
         unsafe { table.checked() }
+    }
+
+    /// What the env itself says that a status means.
+    pub fn explanation(&self, status: i32) -> Option<String> {
+        let mut text = [0; 1024];
+        // SAFETY: there is so much room.
+        let written =
+            unsafe { self.explain.filter(|_| status < 0)?(status, text.as_mut_ptr().cast(), text.len() as u64) };
+        let text = text.get(..usize::try_from(written).ok()?)?;
+        (!text.is_empty()).then(|| String::from_utf8_lossy(text).into_owned())
     }
 }
 
@@ -216,6 +230,7 @@ impl Table {
                 observe: self.observe.ok_or("observe is null")?,
                 check: self.check,
                 play: self.play,
+                explain: self.explain,
             })
         }
     }

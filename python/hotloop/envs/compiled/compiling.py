@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from hotloop.config.errors import ConfigError
+from hotloop.envs import abi
 from hotloop.envs.compiled.functions import Rng
+from hotloop.envs.compiled.raising import attempting, explainer
 
 if TYPE_CHECKING:
     from hotloop.envs.compiled.declaring import Declared
@@ -37,9 +39,9 @@ _PARAMETERS: Final = {
 _PLAY: Final = f"""\
 def entry(count, state, options, rng, actions, terms, terminated, metrics, observation, mask_bytes, valid, told):
     for i in range(count):
-        told[2 * i] = step_of(i, {_PARAMETERS["step"]})
+        told[2 * i] = attempt(step_of, (i, {_PARAMETERS["step"]}))
         if told[2 * i] >= 0:
-            told[2 * i + 1] = observe_of(i, {_PARAMETERS["observe"]})
+            told[2 * i + 1] = attempt(observe_of, (i, {_PARAMETERS["observe"]}))
 """
 _ESCAPES: Final = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -81,41 +83,46 @@ class _Compiler:
 
     def functions(self) -> dict[str, Any]:
         sources = {"reset": self._reset(), "step": self._step(), "observe": self._observe()}
-        names = {f"{name}_of": self._guarded(name, source) for name, source in sources.items()}
+        names = {f"{name}_of": self._part(name, source) for name, source in sources.items()}
+        texts = {"play": _PLAY}
+        for name, given in _PARAMETERS.items():
+            texts[name] = f"def entry({given}):\n    return attempt({name}_of, (0, {given}))\n"
         entries = {
-            name: f"def entry({_PARAMETERS[name]}):\n    return {name}_of(0, {_PARAMETERS[name]})\n" for name in sources
+            name: self._entry(name, text, {**names, "attempt": attempting(self._numba)}) for name, text in texts.items()
         }
-        return {name: self._entry(name, text, names) for name, text in {**entries, "play": _PLAY}.items()}
+        explain = explainer([*names.values(), *self._made.values()])
+        # Calling through their ctypes faces keeps the code alive.
+        functions = {name: entry.ctypes for name, entry in entries.items()}
+        return {**functions, "explain": abi.Explain(lambda status, text, room: abi.tell(explain(status), text, room))}
 
-    def _guarded(self, name: str, source: str) -> Any:
-        """A function from the source of its body; what the author's functions raise becomes a status."""
-        body = "\n".join(f"        {line}" for line in source.splitlines())
-        text = f"def guarded(i, {_PARAMETERS[name]}):\n    try:\n{body}\n    except Exception:\n        return -1\n"
+    def _part(self, name: str, source: str) -> Any:
+        """A function of env number i from the source of its body."""
+        body = "\n".join(f"    {line}" for line in source.splitlines())
         parts = self._declared.functions
         names = {
             "carray": self._numba.carray,
+            "int32": np.int32,
             "int64": np.int64,
             "float64": np.float64,
             "Rng": Rng,
             **{f"author_{part}": self._jit(parts[part], inline=True) for part in parts if part != "render"},
         }
-        exec(text, names)
-        return self._numba.njit(**_HOW, forceinline=True)(names["guarded"])
+        exec(f"def part(i, {_PARAMETERS[name]}):\n{body}\n", names)
+        made = self._numba.njit(**_HOW, forceinline=True)(names["part"])
+        try:
+            made.compile((self._numba.types.int64, *self._signatures[name].args))
+        except (self._numba.core.errors.NumbaError, KeyError) as error:
+            raise ConfigError(self._explain(name, error)) from None
+        return made
 
     def _entry(self, name: str, text: str, names: dict[str, Any]) -> Any:
         """A C function."""
-        names = dict(names)
         exec(text, names)
-        try:
-            made = self._numba.cfunc(self._signatures[name], **_HOW)(names["entry"])
-        except (self._numba.core.errors.NumbaError, KeyError) as error:
-            raise ConfigError(self._explain(name, error)) from None
-        # Calling through its ctypes face keeps the code alive.
-        return made.ctypes
+        return self._numba.cfunc(self._signatures[name], **_HOW)(names["entry"])
 
     def _reset(self) -> str:
         given = self._given("reset", rng=_RNG, options=_OPTIONS)
-        return f"author_reset({given})\nreturn 0"
+        return f"author_reset({given})\nreturn int32(0)"
 
     def _step(self) -> str:
         cast = "int64" if self._layout.action_dtype == "int32" else "float64"
@@ -129,10 +136,10 @@ class _Compiler:
         lines += [f"terms[{count} * i + {k}] = told[0][{k}]" for k in range(count)] or ["terms[i] = told[0]"]
         if "success" in self._declared.functions:
             lines.append(f"metrics[i] = 1.0 if author_success({_STATE}) else 0.0")
-        lines.append("if told[1]:\n    terminated[i] = 1\n    return 1")
+        lines.append("if told[1]:\n    terminated[i] = 1\n    return int32(1)")
         if late:
-            lines.append("if told[2]:\n    return 2")
-        return "\n".join([*lines, "return 0"])
+            lines.append("if told[2]:\n    return int32(2)")
+        return "\n".join([*lines, "return int32(0)"])
 
     def _observe(self) -> str:
         shape = ", ".join(str(size) for size in self._layout.observation_shape)
@@ -142,7 +149,7 @@ class _Compiler:
             mask=f"carray(mask_bytes, (i + 1, {self._layout.mask_len}))[i]",
             options=_OPTIONS,
         )
-        return f"author_observe({given})\nreturn 0"
+        return f"author_observe({given})\nreturn int32(0)"
 
     def _given(self, function: str, **values: str) -> str:
         return ", ".join([_STATE, *(values[ask] for ask in self._declared.asks(function))])
