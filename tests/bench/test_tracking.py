@@ -20,6 +20,12 @@ def test_what_parts_beside_the_recorder_take_longer_is_lost() -> None:
     assert lost_beside(ticks(seconds, {5, 20})) == pytest.approx(0.004 / sum(seconds))
 
 
+def test_what_the_part_after_the_recorders_work_takes_longer_is_lost_as_well() -> None:
+    seconds = [0.01] * 40
+    seconds[21] += 0.003
+    assert lost_beside(ticks(seconds, {20})) == pytest.approx(0.003 / sum(seconds))
+
+
 def test_a_machine_that_slows_down_is_no_loss() -> None:
     assert lost_beside(ticks([0.01] * 40 + [0.02] * 40, {10, 70})) == pytest.approx(0.0, abs=1e-9)
 

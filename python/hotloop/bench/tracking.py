@@ -150,11 +150,12 @@ def _rate(ticks: Sequence[Tick]) -> float:
 def lost_beside(ticks: Sequence[Tick]) -> float:
     """What part of a run's time was lost while its recorder was at work.
 
-    A part of the run in which the recorder's threads took CPU time is compared with the nearest in which they did not:
-    what disturbs the machine lasts longer than both, and is left out by that.
+    A part of the run in which the recorder's threads took CPU time, and the one that follows, are compared with the
+    nearest others: what else disturbs the machine mostly lasts longer than all of them, and is left out by that.
     """
     pairs = [(a, b) for a, b in itertools.pairwise(ticks) if b.steps > a.steps]
-    idle = [i for i, (a, b) in enumerate(pairs) if b.recording - a.recording < _AT_WORK]
+    busy = [b.recording - a.recording >= _AT_WORK for a, b in pairs]
+    idle = [i for i in range(len(pairs)) if not busy[i] and not (i and busy[i - 1])]
     if not idle:
         raise ValueError("the recorder was always at work: there is nothing to compare with")
     lost = 0.0
