@@ -290,6 +290,21 @@ def test_deleting_removes_rows_and_folder(tmp_path: Path, store: str) -> None:
         assert [run.name for run in found.runs()] == [second.name]
 
 
+def test_of_points_for_the_same_place_the_last_counts(tmp_path: Path, store: str) -> None:
+    run = trained(tmp_path, store)
+    told = [(step % 50, float(step)) for step in range(200)]
+    place = find_place(store, tmp_path)
+    assert place is not None
+    with Store(store, home=tmp_path) as found, Link(place) as link:
+        one = found.find(run.path.name)
+        key = link.key_numbers(["mine"])["mine"]
+        rows = [(one.number, key, step, 0.0, value) for step, value in told]
+        with link.transaction():
+            link.insert("metrics", ("run", "key", "step", "time", "value"), rows, unique=("run", "key", "step"))
+        curve = found.series(one, "mine")
+    assert dict(zip(curve.steps.tolist(), curve.values.tolist(), strict=True)) == dict(told)
+
+
 def test_a_store_that_refuses_to_forget_a_run_keeps_its_folder(tmp_path: Path) -> None:
     run = trained(tmp_path)
     with Store(home=tmp_path) as found:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 import statistics
+import time
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hotloop.cli.benching import look_at_machine, measuring
-from hotloop.cli.output import emit
+from hotloop.cli.output import UserError, emit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,6 +40,8 @@ def tracking(
     them with 100000 points of a metric: seconds from the start of the process
     to its end.
     """
+    if not hasattr(time, "pthread_getcpuclockid"):
+        raise UserError("this system does not tell the CPU time of threads, by which the cost of recording is found")
     seconds, repeats = measuring(seconds, repeats, (2.5, 10), (1.2, 6), quick)
 
     from hotloop.bench.reading import read_store
