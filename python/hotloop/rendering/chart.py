@@ -205,7 +205,7 @@ def _shortened(title: str, font: Any, most: int) -> str:
 
 
 def ticks(low: float, high: float, most: int) -> list[tuple[float, str]]:
-    """Round numbers between two, at most so many, and how they are written.
+    """Round numbers between two, no more than so many steps, and how they are written.
 
     >>> [text for _, text in ticks(0, 81920, 5)]
     ['0', '20 k', '40 k', '60 k', '80 k']
