@@ -232,6 +232,11 @@ impl Ints for I8 {
         Self(unsafe { _mm256_srl_epi32(self.0, _mm_cvtsi32_si128(count as i32)) })
     }
     #[inline(always)]
+    fn pick(self, table: &[f32; 8]) -> F8 {
+        // SAFETY: a table has as many numbers as a vector.
+        F8(unsafe { _mm256_permutevar8x32_ps(_mm256_loadu_ps(table.as_ptr()), self.0) })
+    }
+    #[inline(always)]
     fn eq(self, b: Self) -> M8 {
         M8(unsafe { _mm256_castsi256_ps(_mm256_cmpeq_epi32(self.0, b.0)) })
     }

@@ -267,6 +267,11 @@ impl Ints for I16 {
         Self(unsafe { _mm512_srl_epi32(self.0, _mm_cvtsi32_si128(count as i32)) })
     }
     #[inline(always)]
+    fn pick(self, table: &[f32; 8]) -> F16 {
+        // SAFETY: a table has as many numbers as half a vector; it is there twice, so the fourth bit does not matter.
+        F16(unsafe { _mm512_permutexvar_ps(self.0, _mm512_broadcast_f32x8(_mm256_loadu_ps(table.as_ptr()))) })
+    }
+    #[inline(always)]
     fn eq(self, b: Self) -> M16 {
         M16(unsafe { _mm512_cmpeq_epi32_mask(self.0, b.0) })
     }

@@ -181,6 +181,8 @@ pub trait Ints:
     fn shr<const N: u32>(self) -> Self;
     /// Shift right by up to 31, zeros in.
     fn shr_by(self, count: u32) -> Self;
+    /// The number in `table` that the three lowest bits of each lane name.
+    fn pick(self, table: &[f32; 8]) -> Self::F;
     /// Equality.
     fn eq(self, b: Self) -> Self::M;
     /// `self < b` as signed numbers.

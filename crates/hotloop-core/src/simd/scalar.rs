@@ -182,6 +182,10 @@ impl Ints for I1 {
         Self(self.0 >> count)
     }
     #[inline(always)]
+    fn pick(self, table: &[f32; 8]) -> F1 {
+        F1(table[(self.0 & 7) as usize])
+    }
+    #[inline(always)]
     fn eq(self, b: Self) -> M1 {
         M1(self.0 == b.0)
     }

@@ -76,13 +76,14 @@ fn power(base: f64, exponent: u64) -> f64 {
     result
 }
 
-/// Adds up the gradients of all chunks, in their order, for a range of parameters.
-pub fn add_chunks(isa: Isa, chunks: &[&[f32]], sum: &mut [f32]) {
-    isa.run(AddChunks { chunks, sum });
+/// Adds up the gradients of all chunks, in their order, for the parameters from `first` on.
+pub fn add_chunks(isa: Isa, chunks: &[&[f32]], first: usize, sum: &mut [f32]) {
+    isa.run(AddChunks { chunks, first, sum });
 }
 
 struct AddChunks<'a> {
     chunks: &'a [&'a [f32]],
+    first: usize,
     sum: &'a mut [f32],
 }
 
@@ -91,9 +92,10 @@ impl Kernel for AddChunks<'_> {
 
     #[inline(always)]
     fn run<S: Simd>(self, _simd: S) {
-        self.sum.copy_from_slice(self.chunks[0]);
+        let own = self.first..self.first + self.sum.len();
+        self.sum.copy_from_slice(&self.chunks[0][own.clone()]);
         for chunk in &self.chunks[1..] {
-            for (sum, x) in self.sum.iter_mut().zip(*chunk) {
+            for (sum, x) in self.sum.iter_mut().zip(&chunk[own.clone()]) {
                 *sum += x;
             }
         }

@@ -3,7 +3,7 @@
 use hotloop_core::simd::{Kernel, Simd};
 
 use super::gather::gather;
-use super::loss::{Terms, loss};
+use super::loss::{Batch, Terms, loss};
 use super::rollout::Rollout;
 use super::update::Chunk;
 use crate::features::Features;
@@ -72,6 +72,8 @@ pub(super) struct SequenceGradient<'a> {
     pub order: &'a [u32],
     /// Where the gradient goes.
     pub chunk: &'a mut Chunk,
+    /// The rows at hand.
+    pub batch: &'a mut Batch,
     /// Room on the way.
     pub work: &'a mut SequenceWork,
 }
@@ -99,7 +101,7 @@ impl SequenceGradient<'_> {
     /// Through all steps, with the loss of each and its gradient back to what the memory put out.
     #[inline(always)]
     fn forward<S: Simd>(&mut self, simd: S, tile: &[u32]) {
-        let Self { policy, rollout, features, terms, chunk, work, .. } = self;
+        let Self { policy, rollout, features, terms, chunk, batch, work, .. } = self;
         let (count, len) = (tile.len(), rollout.memory_len);
         for (i, sequence) in tile.iter().enumerate() {
             work.steps[0].recall(&policy.spec, i, &rollout.memory[*sequence as usize * len..][..len]);
@@ -123,8 +125,8 @@ impl SequenceGradient<'_> {
             if let Some(next) = later.first_mut() {
                 next.follow(now, &work.decides[step][..count], &work.ended[step][..count]);
             }
-            gather(rollout, rows, terms, &mut chunk.batch);
-            loss(simd, policy, &chunk.batch, terms, now.outputs(policy.spec.head.outputs()), &mut chunk.trace);
+            gather(rollout, rows, terms, batch);
+            loss(simd, policy, batch, terms, now.outputs(policy.spec.head.outputs()), &mut chunk.trace);
             policy.outputs_back(simd, now, count, &mut chunk.gradient);
         }
     }

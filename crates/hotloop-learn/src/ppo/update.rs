@@ -1,12 +1,15 @@
 //! The update, as the paper has it: for each epoch, for each minibatch, a step along the gradient of the loss.
 
+use std::ops::Range;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hotloop_core::rng::Stream;
 use hotloop_core::simd::{Isa, Kernel, Simd};
 use hotloop_core::team::Team;
 
 use super::adam::{Adam, AdamStep, add_chunks};
+use super::chunks::spans;
 use super::config::Settings;
 use super::gather::{fetch, gather};
 use super::loss::{Batch, Means, Terms, Trace, loss};
@@ -18,12 +21,16 @@ use crate::nn::buffer::Buffer;
 use crate::nn::net::{TILE, tree};
 use crate::nn::policy::{Policy, PolicyWork};
 
-/// Chunks that a minibatch is cut into, whatever the number of threads.
-const CHUNKS: usize = 16;
+/// Chunks that a minibatch is cut into at most, whatever the number of threads.
+const CHUNKS: usize = 32;
+/// Parts of work that takes each row equally long.
+const PARTS: usize = 16;
 /// Parameters of all chunks together: very large tables get fewer chunks.
 const CHUNK_NUMBERS: usize = 1 << 26;
 /// Multiply-adds below which waking another thread costs more than it brings.
 const WORTH_SHARING: usize = 3 << 20;
+/// As that, additions.
+const WORTH_ADDING_TOGETHER: usize = 1 << 19;
 
 /// What an update needs besides policy and rollout, kept between updates.
 pub struct Learner {
@@ -35,17 +42,28 @@ pub struct Learner {
     eligible: Vec<u32>,
     /// With memory, what is shuffled: sequences with eligible rows.
     sequences: Vec<u32>,
-    recurrent: Vec<Mutex<SequenceWork>>,
+    /// One for each thread.
+    rooms: Vec<Mutex<Room>>,
+    masked: bool,
     /// Whether every row has weight 1.
     uniform: bool,
 }
 
-/// A chunk's own gradient, and room for its tiles.
+/// A chunk's own gradient, and what its loss told.
 pub(super) struct Chunk {
     pub(super) gradient: Buffer,
-    work: PolicyWork,
-    pub(super) batch: Batch,
     pub(super) trace: Trace,
+}
+
+/// Room for the tile that a thread is at.
+struct Room {
+    batch: Batch,
+    work: Work,
+}
+
+enum Work {
+    Rows(PolicyWork),
+    Sequences(SequenceWork),
 }
 
 impl Chunk {
@@ -84,12 +102,7 @@ impl Learner {
     pub fn new(policy: &Policy, masked: bool) -> Self {
         let len = policy.params.len();
         let count = CHUNKS.min((CHUNK_NUMBERS / len).max(1));
-        let chunk = || Chunk {
-            gradient: Buffer::new(len),
-            work: policy.workspace(true),
-            batch: Batch::new(&policy.spec.head, masked),
-            trace: Trace::new(policy),
-        };
+        let chunk = || Chunk { gradient: Buffer::new(len), trace: Trace::new(policy) };
         Self {
             adam: Adam::new(len),
             gradient: Buffer::new(len),
@@ -97,7 +110,8 @@ impl Learner {
             order: Vec::new(),
             eligible: Vec::new(),
             sequences: Vec::new(),
-            recurrent: Vec::new(),
+            rooms: Vec::new(),
+            masked,
             uniform: false,
         }
     }
@@ -199,8 +213,21 @@ impl Learner {
         if rollout.memory_len > 0 { &self.sequences } else { &self.eligible }
     }
 
-    fn recurrent_length(&self) -> usize {
-        self.recurrent.first().map_or(0, |work| work.lock().expect("no thread panics here").length())
+    /// Makes room for each thread, if it is not there yet.
+    fn make_room(&mut self, policy: &Policy, rollout: &Rollout, threads: usize) {
+        let steps = if rollout.memory_len > 0 { rollout.sequence_length } else { 0 };
+        let fits = |room: &Mutex<Room>| match &room.lock().expect("no thread panics here").work {
+            Work::Rows(_) => steps == 0,
+            Work::Sequences(work) => steps == work.length(),
+        };
+        if self.rooms.len() != threads || !self.rooms.first().is_some_and(fits) {
+            let work = || match steps {
+                0 => Work::Rows(policy.workspace(true)),
+                _ => Work::Sequences(SequenceWork::new(policy, steps)),
+            };
+            let room = || Room { batch: Batch::new(&policy.spec.head, self.masked), work: work() };
+            self.rooms = (0..threads).map(|_| Mutex::new(room())).collect();
+        }
     }
 
     /// How many rows of the last rollout had a weight.
@@ -224,14 +251,17 @@ impl Learner {
     fn shuffle(&mut self, rollout: &Rollout, stream: Stream, isa: Isa, team: &mut Team) {
         let shuffle = Shuffle::new(stream, self.order.len());
         let all = self.order.len();
-        let items = if rollout.memory_len > 0 { &self.sequences } else { &self.eligible };
-        let order = Mutex::new(self.order.chunks_mut(all.div_ceil(CHUNKS).max(1)).enumerate());
-        let part = all.div_ceil(CHUNKS).max(1);
+        let (items, uniform) = (if rollout.memory_len > 0 { &self.sequences } else { &self.eligible }, self.uniform);
+        let part = all.div_ceil(PARTS).max(1);
+        let order = Mutex::new(self.order.chunks_mut(part).enumerate());
         team.run(all.div_ceil(part), &|_| {
             let next = order.lock().expect("no thread panics here").next();
             let Some((index, chunk)) = next else { return };
             shuffle.fill(isa, index * part, chunk);
-            chunk.iter_mut().for_each(|x| *x = items[*x as usize]);
+            // If all of them count, each has its own number.
+            if !uniform {
+                chunk.iter_mut().for_each(|x| *x = items[*x as usize]);
+            }
         });
     }
 
@@ -240,10 +270,10 @@ impl Learner {
         if !settings.normalize_advantages || self.eligible.is_empty() {
             return (0.0, 1.0);
         }
-        let sums: [Mutex<(f64, f64)>; CHUNKS] = std::array::from_fn(|_| Mutex::default());
+        let sums: [Mutex<(f64, f64)>; PARTS] = std::array::from_fn(|_| Mutex::default());
         let all = self.eligible.len();
-        team.run(CHUNKS, &|part| {
-            let rows = &self.eligible[part * all / CHUNKS..(part + 1) * all / CHUNKS];
+        team.run(PARTS, &|part| {
+            let rows = &self.eligible[part * all / PARTS..(part + 1) * all / PARTS];
             let numbers = rows.iter().map(|i| f64::from(rollout.advantage[*i as usize]));
             let total = numbers.fold((0.0, 0.0), |(sum, square), x| (sum + x, square + x * x));
             *sums[part].lock().expect("each part has one owner") = total;
@@ -271,37 +301,46 @@ impl Learner {
         team: &mut Team,
         means: &mut Means,
     ) {
+        self.make_room(policy, rollout, team.threads());
         let order = &self.order[rows];
-        let recurrent = rollout.memory_len > 0;
-        let (tile, steps) = if recurrent { (SEQUENCES, rollout.sequence_length) } else { (TILE, 1) };
-        if recurrent && (self.recurrent.len(), steps) != (team.threads(), self.recurrent_length()) {
-            self.recurrent = (0..team.threads()).map(|_| Mutex::new(SequenceWork::new(policy, steps))).collect();
-        }
-        let works = &self.recurrent;
-        let tiles = order.len().div_ceil(tile);
-        let count = self.chunks.len().min(tiles);
-        let chunks = &self.chunks;
-        let run = |index: usize| {
-            let first = index * tiles / count * tile;
-            let last = ((index + 1) * tiles / count * tile).min(order.len());
+        let (tile, steps) = if rollout.memory_len > 0 { (SEQUENCES, rollout.sequence_length) } else { (TILE, 1) };
+        let mut room = [const { 0..0 }; CHUNKS];
+        let spans = spans(order.len().div_ceil(tile), &mut room[..self.chunks.len()]);
+        let (chunks, rooms, next) = (&self.chunks, &self.rooms, AtomicUsize::new(0));
+        let run = |_| {
+            // In order, whichever thread it is: the smallest come last.
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Range { start, end } = spans[index];
             let chunk = &mut *chunks[index].lock().expect("no thread panics here");
-            let order = &order[first..last];
-            if recurrent {
-                // There are as many as threads, so one is free.
-                let mut work = works.iter().find_map(|work| work.try_lock().ok()).expect("room for a thread");
-                isa.run(SequenceGradient { policy, rollout, features, terms, order, chunk, work: &mut work });
-            } else {
-                isa.run(ChunkGradient { policy, rollout, features, terms, order, chunk });
+            let order = &order[start * tile..(end * tile).min(order.len())];
+            // There are as many as threads, so one is free.
+            let mut room = rooms.iter().find_map(|room| room.try_lock().ok()).expect("room for a thread");
+            let Room { batch, work } = &mut *room;
+            match work {
+                Work::Rows(work) => {
+                    isa.run(ChunkGradient { policy, rollout, features, terms, order, chunk, batch, work });
+                }
+                Work::Sequences(work) => {
+                    isa.run(SequenceGradient { policy, rollout, features, terms, order, chunk, batch, work });
+                }
             }
         };
         if order.len() * steps * policy.products() * 3 < WORTH_SHARING {
-            (0..count).for_each(run);
+            (0..spans.len()).for_each(run);
         } else {
-            team.run(count, &run);
+            team.run(spans.len(), &run);
         }
-        let guards: Vec<_> = chunks[..count].iter().map(|chunk| chunk.lock().expect("no thread panics here")).collect();
-        let parts: Vec<&[f32]> = guards.iter().map(|chunk| &chunk.gradient[..]).collect();
-        add_chunks(isa, &parts, &mut self.gradient);
+        let guards: Vec<_> =
+            chunks[..spans.len()].iter().map(|chunk| chunk.lock().expect("no thread panics")).collect();
+        let gradients: Vec<&[f32]> = guards.iter().map(|chunk| &chunk.gradient[..]).collect();
+        let len = self.gradient.len();
+        let part = if gradients.len() * len < WORTH_ADDING_TOGETHER { len } else { len.div_ceil(PARTS) };
+        let sums = Mutex::new(self.gradient.chunks_mut(part).enumerate());
+        team.run(len.div_ceil(part), &|_| {
+            let next = sums.lock().expect("no thread panics here").next();
+            let Some((index, sum)) = next else { return };
+            add_chunks(isa, &gradients, index * part, sum);
+        });
         guards.iter().for_each(|chunk| chunk.trace.sums.add_to(means));
     }
 }
@@ -322,6 +361,8 @@ struct ChunkGradient<'a> {
     terms: &'a Terms<'a>,
     order: &'a [u32],
     chunk: &'a mut Chunk,
+    batch: &'a mut Batch,
+    work: &'a mut PolicyWork,
 }
 
 impl Kernel for ChunkGradient<'_> {
@@ -329,18 +370,18 @@ impl Kernel for ChunkGradient<'_> {
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
-        let Self { policy, rollout, features, terms, order, chunk } = self;
+        let Self { policy, rollout, features, terms, order, chunk, batch, work } = self;
         chunk.clear();
         let actions = policy.spec.head.outputs();
         let mut later = order.chunks(TILE).skip(1);
         for rows in order.chunks(TILE) {
             fetch(rollout, later.next().unwrap_or_default(), terms);
-            gather(rollout, rows, terms, &mut chunk.batch);
-            features.load(&rollout.obs, rollout.obs_bytes, rows, &mut chunk.work);
-            policy.forward(simd, &mut chunk.work, rows.len());
-            let outputs = chunk.work.outputs(actions);
-            loss(simd, policy, &chunk.batch, terms, outputs, &mut chunk.trace);
-            policy.backward(simd, &mut chunk.work, rows.len(), &mut chunk.gradient);
+            gather(rollout, rows, terms, batch);
+            features.load(&rollout.obs, rollout.obs_bytes, rows, work);
+            policy.forward(simd, work, rows.len());
+            let outputs = work.outputs(actions);
+            loss(simd, policy, batch, terms, outputs, &mut chunk.trace);
+            policy.backward(simd, work, rows.len(), &mut chunk.gradient);
         }
         chunk.finish(policy);
     }
