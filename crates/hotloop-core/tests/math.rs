@@ -9,12 +9,13 @@ enum Function {
     Exp,
     Log,
     Tanh,
+    Logistic,
     Sin,
     Cos,
     SinOfBoth,
     CosOfBoth,
 }
-use Function::{Cos, CosOfBoth, Exp, Log, Sin, SinOfBoth, Tanh};
+use Function::{Cos, CosOfBoth, Exp, Log, Logistic, Sin, SinOfBoth, Tanh};
 
 struct Apply<'a> {
     function: Function,
@@ -33,6 +34,7 @@ impl Kernel for Apply<'_> {
                 Exp => math::exp(s, x),
                 Log => math::log(s, x),
                 Tanh => math::tanh(s, x),
+                Logistic => math::logistic(s, x),
                 Sin => math::sin(s, x),
                 Cos => math::cos(s, x),
                 SinOfBoth => math::sin_cos(s, x).0,
@@ -96,6 +98,16 @@ fn log_is_within_one_and_a_quarter_ulp_for_all_positive_normal_numbers() {
 #[test]
 fn tanh_is_within_two_ulp_everywhere() {
     assert!(largest_error(Tanh, f64::tanh, &sweep(0.0, 20.0, false)) < 1.8);
+}
+
+#[test]
+fn logistic_is_within_a_ten_millionth_and_flat_far_out() {
+    let inputs = sweep(0.0, 40.0, true);
+    for (x, y) in inputs.iter().zip(apply(Isa::from_env().unwrap(), Logistic, &inputs)) {
+        let exact = 1.0 / (1.0 + (-f64::from(*x)).exp());
+        assert!((f64::from(y) - exact).abs() < 1e-7, "logistic({x:e}) is {y:e} instead of {exact:e}");
+    }
+    assert_eq!((of_one(Logistic, -18.04), of_one(Logistic, 0.0), of_one(Logistic, 18.04)), (0.0, 0.5, 1.0));
 }
 
 #[test]
@@ -180,7 +192,7 @@ fn sin_and_cos_at_their_edges() {
 #[test]
 fn nan_in_gives_nan_out_whatever_its_payload() {
     for bits in [0x7f80_0001, 0x7f80_01ff, 0x7fc0_0000, 0x7fff_ffff, 0xff80_0001, 0xffc0_0000, 0xffff_ffff] {
-        for function in [Exp, Log, Tanh, Sin, Cos] {
+        for function in [Exp, Log, Tanh, Logistic, Sin, Cos] {
             for isa in Isa::ALL.into_iter().filter(|isa| isa.available()) {
                 assert!(apply(isa, function, &[f32::from_bits(bits)])[0].is_nan(), "{function:?} of {bits:x} on {isa}");
             }
@@ -194,7 +206,7 @@ fn every_instruction_set_gives_the_same_bits() {
     let mut inputs: Vec<f32> = (0..=u32::MAX).step_by(4099).map(f32::from_bits).collect();
     inputs.extend(sweep(1e-3, 100.0, true).into_iter().step_by(7));
     inputs.extend([0.0, -0.0, f32::INFINITY, f32::NEG_INFINITY, f32::MIN_POSITIVE, 1e-45, 88.722_83, -87.336_54, 9.02]);
-    for function in [Exp, Log, Tanh, Sin, Cos, SinOfBoth, CosOfBoth] {
+    for function in [Exp, Log, Tanh, Logistic, Sin, Cos, SinOfBoth, CosOfBoth] {
         let expected = apply(Isa::Scalar, function, &inputs);
         for isa in Isa::ALL.into_iter().filter(|isa| isa.available()) {
             for ((x, y), z) in inputs.iter().zip(&expected).zip(apply(isa, function, &inputs)) {

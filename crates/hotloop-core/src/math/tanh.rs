@@ -90,3 +90,10 @@ pub fn tanh<S: Simd>(s: S, x: S::F) -> S::F {
     let sign = x.to_bits() & s.u(0x8000_0000);
     (positive.to_bits() | sign).to_f32_bits()
 }
+
+/// The logistic function of `x`, which is the hyperbolic tangent of its half, halved and raised.
+#[inline(always)]
+pub fn logistic<S: Simd>(s: S, x: S::F) -> S::F {
+    let half = s.f(0.5);
+    tanh(s, x * half).fma(half, half)
+}

@@ -1,11 +1,11 @@
 //! The GRU cell: one block of units at a time, its gates and the candidate's two parts side by side.
 
+use hotloop_core::math::{logistic, tanh};
 use hotloop_core::simd::{BLOCK, Floats, Kernel, Simd};
 
 use super::chain::{Rows, accumulate, by_rows};
 use super::matmul::Left;
 use super::memory::{Back, Step};
-use super::squash::{logistic_divisor, tanh_fraction};
 
 const GATES: usize = 3;
 /// Where each gate's block begins in a row of the weights: r, z, n.
@@ -38,7 +38,6 @@ impl Rows for Units<'_> {
     unsafe fn rows<S: Simd, const ROWS: usize>(&self, simd: S, first: usize) {
         let (step, panel, lane) = (self.step, self.unit / BLOCK, self.unit % BLOCK);
         let stride = GATES * BLOCK;
-        let one = simd.f(1.0);
         // SAFETY: the step's arrays and buffers have the sizes it says.
         unsafe {
             let bias = step.bias.add(panel * stride + lane);
@@ -55,11 +54,8 @@ impl Rows for Units<'_> {
             accumulate(simd, &mut sums, h, (weights, stride), WEIGHTS, step.size);
             for (r, ([reset, z, recalled], seen)) in sums.into_iter().zip(seen).enumerate() {
                 let place = (first + r) * step.width + self.unit;
-                let (below_r, below_z) = (logistic_divisor(simd, reset), logistic_divisor(simd, z));
-                let per = one / (below_r * below_z);
-                let (reset, z) = (per * below_z, per * below_r);
-                let (above, below) = tanh_fraction(simd, reset.fma(recalled, seen));
-                let n = above / below;
+                let (reset, z) = (logistic(simd, reset), logistic(simd, z));
+                let n = tanh(simd, reset.fma(recalled, seen));
                 let before = simd.load(step.h.add(place));
                 z.fma(before - n, n).store(step.h_out.add(place));
                 if step.keeps {

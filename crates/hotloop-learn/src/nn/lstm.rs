@@ -1,11 +1,11 @@
 //! The LSTM cell: one block of units at a time, its four gates side by side.
 
+use hotloop_core::math::{logistic, tanh};
 use hotloop_core::simd::{BLOCK, Floats, Kernel, Simd};
 
 use super::chain::{Rows, accumulate, by_rows};
 use super::matmul::Left;
 use super::memory::{Back, Step};
-use super::squash::{logistic_divisor, tanh_fraction};
 
 const GATES: usize = 4;
 /// Where each gate's block begins in a row of a panel: i, f, g, o.
@@ -48,21 +48,14 @@ impl Rows for Units<'_> {
             accumulate(simd, &mut sums, h, (weights, stride), BLOCKS, step.size);
             for (r, [i, f, g, o]) in sums.into_iter().enumerate() {
                 let place = (first + r) * step.width + self.unit;
-                // All four over one division.
-                let (i, f, o) = (logistic_divisor(simd, i), logistic_divisor(simd, f), logistic_divisor(simd, o));
-                let (above, g) = tanh_fraction(simd, g);
-                let (i_f, g_o) = (i * f, g * o);
-                let per = simd.f(1.0) / (i_f * g_o);
-                let (per_i_f, per_g_o) = (per * g_o, per * i_f);
-                let (i, f) = (per_i_f * f, per_i_f * i);
-                let (g, o) = (above * (per_g_o * o), per_g_o * g);
+                let (i, f, o) = (logistic(simd, i), logistic(simd, f), logistic(simd, o));
+                let g = tanh(simd, g);
                 let c = f.fma(simd.load(step.c.add(place)), i * g);
-                let (above, below) = tanh_fraction(simd, c);
-                let tanh = above / below;
+                let squashed = tanh(simd, c);
                 c.store(step.c_out.add(place));
-                (o * tanh).store(step.h_out.add(place));
+                (o * squashed).store(step.h_out.add(place));
                 if step.keeps {
-                    tanh.store(step.tanh.add(place));
+                    squashed.store(step.tanh.add(place));
                     let gates = step.gates.add(panel * step.panel + (first + r) * stride + lane);
                     for (block, x) in BLOCKS.into_iter().zip([i, f, g, o]) {
                         x.store(gates.add(block));

@@ -11,4 +11,3 @@ pub mod memory;
 pub mod net;
 pub mod policy;
 pub mod spec;
-pub mod squash;
