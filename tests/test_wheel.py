@@ -51,9 +51,9 @@ def test_wheel_fits_every_python_from_3_11(wheel: Path) -> None:
     assert "-cp311-abi3-" in wheel.name
 
 
-def test_wheel_ships_types_licence_and_one_native_module(wheel: Path) -> None:
+def test_wheel_ships_types_header_licence_and_one_native_module(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
-    assert {"hotloop/py.typed", "hotloop/_core.pyi"} <= set(names)
+    assert {"hotloop/py.typed", "hotloop/_core.pyi", "hotloop/include/hotloop.h"} <= set(names)
     assert [name for name in names if name.endswith(".so")] == ["hotloop/_core.abi3.so"]
     assert any(name.endswith("/licenses/LICENSE") for name in names)
 

@@ -105,7 +105,7 @@ class _Compiler:
             "int64": np.int64,
             "float64": np.float64,
             "Rng": Rng,
-            **{f"author_{part}": self._jit(parts[part], inline=True) for part in parts if part != "render"},
+            **{f"author_{part}": self._jit(parts[part]) for part in parts if part != "render"},
         }
         exec(f"def part(i, {_PARAMETERS[name]}):\n{body}\n", names)
         made = self._numba.njit(**_HOW, forceinline=True)(names["part"])
@@ -187,14 +187,14 @@ class _Compiler:
             )
         return len(parts) == 3
 
-    def _jit(self, function: FunctionType, *, inline: bool = False) -> Any:
-        """Compiled with all plain functions that it names, found as Python would find them."""
+    def _jit(self, function: FunctionType) -> Any:
+        """Compiled with all plain functions that it names, found as Python would find them, and inlined in it."""
         if function in self._made:
             return self._made[function]
         names = dict(function.__globals__)
         plain = FunctionType(function.__code__, names, function.__name__, function.__defaults__, function.__closure__)
         plain.__kwdefaults__ = function.__kwdefaults__
-        made = self._made[function] = self._numba.njit(**_HOW, forceinline=inline)(plain)
+        made = self._made[function] = self._numba.njit(**_HOW, forceinline=True)(plain)
         for name in _names(function.__code__):
             if isinstance(names.get(name), FunctionType):
                 names[name] = self._jit(names[name])
