@@ -34,6 +34,8 @@ pub struct Each<C> {
     mask_len: usize,
     real: bool,
     at_once: usize,
+    /// Not 0 for those of them that wait for a reset.
+    waiting: Vec<u32>,
     rngs: Vec<Rng>,
     terms: Vec<f32>,
     metrics: Vec<f32>,
@@ -63,6 +65,7 @@ impl<C: Envs> Each<C> {
             mask_len: if spec.masked { spec.action.mask_len() } else { 0 },
             real: matches!(spec.observation, Observation::Box { .. }),
             at_once,
+            waiting: Vec::with_capacity(at_once),
             rngs: vec![Rng { env: Stream { lo: 0, hi: 0 }, episode: 0, step: 0 }; at_once],
             terms: vec![0.0; at_once * terms],
             metrics: vec![0.0; at_once * metrics],
@@ -117,27 +120,23 @@ impl<C: Envs> Each<C> {
     ) {
         frames.terminated.fill(false);
         frames.cut.fill(false);
-        let mut env = 0;
-        while env < ledger.envs {
-            let most = &ledger.over[env..ledger.envs.min(env + self.at_once)];
-            let playing = most.iter().position(|over| *over != 0).unwrap_or(most.len());
-            if playing > 0 {
-                self.play(ledger, rules, env..env + playing, actions, frames);
-                self.settle::<SIMPLE>(ledger, rules, env..env + playing, frames);
-                env += playing;
-            } else {
-                let rows = rows(ledger, env);
-                self.begin(ledger, env);
-                self.look(ledger, env, frames.obs);
-                frames.reward[rows.clone()].fill(0.0);
-                frames.truncated[rows].fill(false);
-                env += 1;
+        for first in (0..ledger.envs).step_by(self.at_once) {
+            let envs = first..ledger.envs.min(first + self.at_once);
+            self.waiting.clear();
+            self.waiting.extend_from_slice(&ledger.over[envs.clone()]);
+            self.play(ledger, rules, envs.clone(), actions, frames);
+            self.settle::<SIMPLE>(ledger, rules, envs.clone(), frames);
+            for (i, env) in envs.enumerate() {
+                if self.waiting[i] != 0 {
+                    self.begin(ledger, env);
+                    self.look(ledger, env, frames.obs);
+                }
             }
         }
         self.publish(ledger, rules, frames);
     }
 
-    /// Plays a step of some envs, none of which waits for a reset, and shows them.
+    /// Plays a step of some envs and shows them, except for those that wait for a reset.
     fn play(
         &mut self,
         ledger: &mut Ledger,
@@ -158,17 +157,24 @@ impl<C: Envs> Each<C> {
             *decisions += u32::from(*valid);
         }
         self.metrics[..rows.len() * ledger.metrics].fill(0.0);
+        self.terms[..rows.len() * ledger.terms].fill(0.0);
         if rules.action_repeat != 1 {
             for (i, env) in envs.enumerate() {
-                self.ticks(ledger, rules, i, env, &actions, frames);
-                self.look(ledger, env, frames.obs);
+                self.status[i] = Status::Running;
+                if self.waiting[i] == 0 {
+                    self.ticks(ledger, rules, i, env, &actions, frames);
+                    self.look(ledger, env, frames.obs);
+                }
             }
             return;
         }
-        self.terms[..rows.len() * ledger.terms].fill(0.0);
-        ledger.elapsed[envs.clone()].iter_mut().for_each(|elapsed| *elapsed += 1);
-        for (rng, env) in self.rngs.iter_mut().zip(envs.clone()) {
-            *rng = ledger.rng(env, ledger.elapsed[env]);
+        for (elapsed, waiting) in ledger.elapsed[envs.clone()].iter_mut().zip(&self.waiting) {
+            *elapsed += u32::from(*waiting == 0);
+        }
+        let streams = ledger.stream_lo[envs.clone()].iter().zip(&ledger.stream_hi[envs.clone()]);
+        let times = ledger.episode[envs.clone()].iter().zip(&ledger.elapsed[envs.clone()]);
+        for (rng, ((lo, hi), (episode, step))) in self.rngs.iter_mut().zip(streams.zip(times)) {
+            *rng = Rng { env: Stream { lo: *lo, hi: *hi }, episode: *episode, step: *step };
         }
         let mask = &mut ledger.mask[rows.start * self.mask_len..rows.end * self.mask_len];
         let valid = &mut ledger.valid[rows.clone()];
@@ -179,6 +185,7 @@ impl<C: Envs> Each<C> {
             terms: ledger.terms,
             metrics: ledger.metrics,
             actions,
+            waiting: &self.waiting,
             rngs: &self.rngs,
             outcome: Outcome {
                 terms: &mut self.terms,
@@ -211,12 +218,16 @@ impl<C: Envs> Each<C> {
         self.faulty.clear();
         if self.envs.any_failed() || !self.finite(ledger, envs.clone(), 0, frames.obs) {
             for (i, env) in envs.clone().enumerate() {
-                self.cut_if_faulty(ledger, i, env, frames);
+                if self.waiting[i] == 0 {
+                    self.cut_if_faulty(ledger, i, env, frames);
+                }
             }
         }
         let (elapsed, limits) = (&ledger.elapsed[envs.clone()], &ledger.max_steps[envs.clone()]);
-        for (status, (elapsed, limit)) in self.status.iter_mut().zip(elapsed.iter().zip(limits)) {
-            *status = if elapsed >= limit { Status::TimeUp } else { *status };
+        for ((status, waiting), (elapsed, limit)) in
+            self.status.iter_mut().zip(&self.waiting).zip(elapsed.iter().zip(limits))
+        {
+            *status = if elapsed >= limit && *waiting == 0 { Status::TimeUp } else { *status };
         }
         self.count_rewards::<SIMPLE>(ledger, rules, envs.clone(), frames);
         for (i, env) in envs.enumerate() {
@@ -227,6 +238,7 @@ impl<C: Envs> Each<C> {
     }
 
     /// Rewards, returns and truncations. Branches would be in the way: who ends when is a toss-up.
+    #[allow(clippy::needless_bitwise_bool)] // which makes none
     fn count_rewards<const SIMPLE: bool>(
         &mut self,
         ledger: &mut Ledger,
@@ -243,7 +255,7 @@ impl<C: Envs> Each<C> {
         let (terms, weights) = (&self.terms[..count * width], &rules.weights[..width]);
         let (sums, status) = (&mut ledger.term_sums[rows.start * width..rows.end * width], &self.status[..envs.len()]);
         for row in 0..count {
-            let in_play = played[row] && !ended[row];
+            let in_play = played[row] & !ended[row];
             // Not fused: without the CPU's own instruction at hand here, a fused one is a call of a library function.
             let mut total = 0.0;
             for (term, weight) in weights.iter().enumerate() {
@@ -253,8 +265,8 @@ impl<C: Envs> Each<C> {
             }
             reward[row] = total;
             returns[row] = if in_play { returns[row] + total } else { returns[row] };
-            truncated[row] = status[row / seats] == Status::TimeUp && in_play;
-            ended[row] |= in_play && (terminated[row] || truncated[row]);
+            truncated[row] = (status[row / seats] == Status::TimeUp) & in_play;
+            ended[row] |= in_play & (terminated[row] | truncated[row]);
         }
     }
 

@@ -36,7 +36,7 @@ pub trait Envs: Send + 'static {
         let _ = env;
         None
     }
-    /// Plays a step of each of these envs and shows it: for those who know a faster way than one by one.
+    /// Plays a step of each of these envs that does not wait for a reset, and shows it: for those who know a faster way than one by one.
     fn play(&mut self, envs: Range<usize>, turn: &mut Turn<'_>) {
         play_each(self, envs, turn);
     }
@@ -52,6 +52,8 @@ pub struct Turn<'a> {
     pub metrics: usize,
     /// What they decided.
     pub actions: Actions<'a>,
+    /// Not 0 for envs that wait for a reset: they are left out.
+    pub waiting: &'a [u32],
     /// Each env's random numbers.
     pub rngs: &'a [Rng],
     /// What the step brought.
@@ -68,6 +70,10 @@ pub fn play_each<E: Envs + ?Sized>(all: &mut E, envs: Range<usize>, turn: &mut T
     let Turn { seats, terms, metrics, .. } = *turn;
     let width = turn.actions.width;
     for (i, env) in envs.enumerate() {
+        if turn.waiting[i] != 0 {
+            turn.status[i] = Status::Running;
+            continue;
+        }
         let rows = |width: usize| i * seats * width..(i + 1) * seats * width;
         let actions = Actions {
             ints: turn.actions.ints.get(rows(width)).unwrap_or_default(),

@@ -157,10 +157,11 @@ typedef struct {
     /* For speed: `step` and then `observe` of `count` envs that have the same options, to the same effect as one by one.
      * Null: one by one. Every argument is that of step or observe, for one env after the other; states lie as in a C array
      * (at multiples of state_bytes, rounded up to state_alignment). What step and observe would have returned for env i
-     * goes to told[2 * i] and told[2 * i + 1]; an env whose step failed need not be shown. */
+     * goes to told[2 * i] and told[2 * i + 1]; an env whose step failed need not be shown. Where waiting[i] is not 0 the
+     * env waits to be reset: nothing is done with it, and nothing told. */
     void (*play)(uint64_t count, void *states, const hotloop_value *options, const hotloop_rng *rngs, const void *actions,
                  float *terms, uint8_t *terminated, float *metrics, void *observations, uint8_t *masks, uint8_t *valid,
-                 int32_t *told);
+                 const uint32_t *waiting, int32_t *told);
 
     /* What a negative status means, as UTF-8 text for people: writes up to `room` bytes, returns how many. Called on any
      * thread, but rarely. Null: the status is told as a number. */

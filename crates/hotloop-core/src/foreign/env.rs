@@ -33,6 +33,8 @@ pub struct Foreign {
     states: Box<[Chunk]>,
     /// Shared by the envs that have the same ones.
     options: Vec<Arc<[RawValue]>>,
+    /// Whether some have others.
+    mixed: bool,
     /// Whether the env that was stepped or reset last is over.
     over: bool,
     /// Those that an env took over last.
@@ -51,6 +53,7 @@ impl Foreign {
             kind: kind.clone(),
             states,
             options: vec![options.clone(); count],
+            mixed: false,
             over: false,
             latest: options.clone(),
             failed: BTreeMap::new(),
@@ -156,6 +159,7 @@ impl Foreign {
                 frame.obs.as_mut_ptr().cast(),
                 bytes_of(frame.mask),
                 frame.valid.as_mut_ptr().cast(),
+                turn.waiting[first..first + count].as_ptr(),
                 self.told.as_mut_ptr(),
             );
             make_bools(terminated);
@@ -184,7 +188,7 @@ impl Foreign {
             }
         }
         if mask_len > 0 || matches!(self.kind.spec.observation, Observation::Discrete { .. }) {
-            for (i, env) in envs.enumerate() {
+            for (i, env) in envs.enumerate().filter(|(i, _)| turn.waiting[first + i] == 0) {
                 self.over = status[i] != Status::Running;
                 self.check_frame(env, &mut frame.part(i, turn.seats));
             }
@@ -199,6 +203,7 @@ impl Envs for Foreign {
             self.latest = values;
         }
         self.options[env] = self.latest.clone();
+        self.mixed = !self.options.iter().all(|others| alike(&self.latest, others));
     }
 
     fn reset(&mut self, env: usize, rng: &Rng) {
@@ -251,6 +256,9 @@ impl Envs for Foreign {
         let Some(play) = self.kind.play.filter(|_| self.failed.is_empty()) else {
             return play_each(self, envs, turn);
         };
+        if !self.mixed {
+            return self.play_alike(play, envs, 0, turn);
+        }
         let mut env = envs.start;
         while env < envs.end {
             let mine = &self.options[env];

@@ -64,6 +64,7 @@ pub type Play = unsafe extern "C" fn(
     *mut c_void,
     *mut u8,
     *mut u8,
+    *const u32,
     *mut [i32; 2],
 );
 type Check = unsafe extern "C" fn(*const c_void, *const RawValue) -> i32;

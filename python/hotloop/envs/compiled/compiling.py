@@ -37,8 +37,10 @@ _PARAMETERS: Final = {
     "observe": "state, options, observation, mask_bytes, valid",
 }
 _PLAY: Final = f"""\
-def entry(count, state, options, rng, actions, terms, terminated, metrics, observation, mask_bytes, valid, told):
+def entry(count, state, options, rng, actions, terms, terminated, metrics, observation, mask_bytes, valid, waiting, told):
     for i in range(count):
+        if waiting[i]:
+            continue
         told[2 * i] = attempt(step_of, (i, {_PARAMETERS["step"]}))
         if told[2 * i] >= 0:
             told[2 * i + 1] = attempt(observe_of, (i, {_PARAMETERS["observe"]}))
@@ -76,7 +78,7 @@ class _Compiler:
             "step": types.int32(state, options, words, action, numbers, bytes_, numbers),
             "observe": types.int32(state, options, seen, bytes_, bytes_),
             "play": types.void(
-                types.int64, state, options, words, action, numbers, bytes_, numbers, seen, bytes_, bytes_, results
+                types.int64, state, options, words, action, numbers, bytes_, numbers, seen, bytes_, bytes_, words, results
             ),
         }
         self._made: dict[FunctionType, Any] = {}
