@@ -12,18 +12,18 @@ from hotloop.training import evaluate
 
 
 def test_chance_takes_only_what_is_allowed_and_all_of_it() -> None:
-    choose = by_chance("tictactoe", {}, seed=0)
+    choose = by_chance(Episode("tictactoe", {}, seed=0))
     mask = np.array([[0, 1, 0, 0, 1, 0, 0, 0, 1]], np.int8)
     taken = {int(choose(np.zeros(1), mask, step)[0]) for step in range(200)}
     assert taken == {1, 4, 8}
 
 
 def test_chance_fills_every_set_and_every_amount() -> None:
-    several = by_chance("recall", {"symbols": 3, "cues": 5}, seed=0)
+    several = by_chance(Episode("recall", {"symbols": 3, "cues": 5}, seed=0))
     choices = np.concatenate([several(np.zeros((1, 16)), None, step) for step in range(200)])
     assert choices.shape == (200, 3)
     assert [set(column) for column in choices.T.tolist()] == [set(range(5))] * 3
-    torque = by_chance("pendulum", {}, seed=0)
+    torque = by_chance(Episode("pendulum", {}, seed=0))
     amounts = np.concatenate([torque(np.zeros((1, 3)), None, step) for step in range(200)])
     assert -2.0 <= amounts.min() < -1.5
     assert 1.5 < amounts.max() <= 2.0

@@ -18,7 +18,7 @@ from tests.playing import VARIANTS, Variant, label
 def played(env: str, options: dict[str, object] | None = None, *, seed: int = 3, index: int = 2) -> Replay:
     """A random episode."""
     episode = Episode(env, options or {}, seed=seed, index=index)
-    episode.finish(by_chance(env, options or {}, seed=seed, index=index), longest=200)
+    episode.finish(by_chance(episode), longest=200)
     return Replay.of(episode, by="chance")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,10 +11,10 @@ import typer
 from hotloop.cli.output import UserError, emit, tell
 
 if TYPE_CHECKING:
+    from hotloop.cli.casting import Parts
     from hotloop.cli.screen import Screen
-    from hotloop.episodes.episode import Chooser, Episode
+    from hotloop.episodes.episode import Episode
     from hotloop.episodes.replay import Replay
-    from hotloop.policies.agent import Agent
 
 
 def play(
@@ -49,6 +48,7 @@ def play(
       hotloop play last --step              one step at the press of a key
       hotloop play last --video solved.mp4
       hotloop play frozen-lake env.map=8x8 --seed 3
+      hotloop play gymnasium:Taxi-v4        or MODULE:FACTORY, made here
       hotloop play last --episodes 20 --save best.replay
       hotloop play --replay best.replay
 
@@ -63,22 +63,24 @@ def play(
     if pace is not None and not 0 <= pace <= 1000:
         raise UserError(f"--pace is {pace:g}: expected 0 to 1000")
 
+    from hotloop.cli.casting import played, replayed
     from hotloop.cli.interrupting import INTERRUPTED
     from hotloop.config import ConfigError
     from hotloop.episodes.replay import ReplayError
     from hotloop.rendering import RenderError
+    from hotloop.runners.health import EnvError
     from hotloop.training import TrainingError
 
     try:
         parts = (
-            _replayed(replay, options, trust)
+            replayed(replay, options, trust)
             if replay is not None
-            else _played(what or "", options or [], seed, episodes, trust)
+            else played(what or "", options or [], seed, episodes, trust)
         )
         parts.stochastic = stochastic
         show = _Show(parts, steps=steps, pace=pace, by_step=by_step, video=video, save=save, as_json=as_json)
         show.run()
-    except (ConfigError, RenderError, ReplayError, TrainingError) as error:
+    except (ConfigError, EnvError, RenderError, ReplayError, TrainingError) as error:
         raise UserError(str(error)) from None
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
@@ -88,111 +90,12 @@ def play(
         raise UserError(f"cannot write {error.filename or video or save}: {error.strerror or error}") from None
 
 
-@dataclass
-class _Parts:
-    """What is to be played, and by whom."""
-
-    env: str
-    options: dict[str, Any]
-    action_repeat: int
-    seed: int
-    episodes: int
-    agent: Agent | None = None
-    replay: Replay | None = None
-    run: str | None = None
-    stochastic: bool = False
-
-    def begin(self, index: int) -> tuple[Episode, Chooser]:
-        """An episode at its start, and what chooses its actions."""
-        from hotloop.episodes import choosing
-        from hotloop.episodes.episode import Episode
-
-        if self.replay is not None:
-            recorded = self.replay
-            return recorded.begin(), lambda obs, mask, step: recorded.actions[step]
-        episode = Episode(self.env, self.options, seed=self.seed, index=index, action_repeat=self.action_repeat)
-        if self.agent is None:
-            return episode, choosing.by_chance(self.env, self.options, seed=self.seed, index=index)
-        return episode, choosing.by_policy(self.agent, episode, deterministic=not self.stochastic)
-
-    def last_step(self, most: int) -> int:
-        """After how many steps to leave an episode."""
-        return most if self.replay is None else min(most, self.replay.steps)
-
-    @property
-    def who(self) -> str:
-        """Who plays, in words."""
-        if self.replay is not None:
-            return "replay"
-        if self.agent is None:
-            return "chance"
-        return f"{self.run} at step {self.agent.steps}" + (", drawn actions" if self.stochastic else "")
-
-
-def _replayed(path: Path, options: list[str] | None, trust: bool) -> _Parts:
-    from hotloop import _core
-    from hotloop.envs.loading import brings_code, load_env
-    from hotloop.episodes.replay import read_replay
-
-    if options:
-        raise UserError("a replay has its own options: leave out " + " ".join(options))
-    replay = read_replay(path)
-    if brings_code(replay.env) and not _core.has_env(replay.env):
-        if not trust:
-            raise UserError(f"{path} names code to be loaded ({replay.env}): look at that code, then say --trust")
-        load_env(replay.env)
-    replay.check()
-    return _Parts(replay.env, replay.options, replay.action_repeat, replay.seed, 1, replay=replay)
-
-
-def _played(what: str, changes: list[str], seed: int, episodes: int, trust: bool) -> _Parts:
-    from hotloop import _core
-    from hotloop.cli import naming
-    from hotloop.envs.loading import load_env
-    from hotloop.training.trust import load_trusted_env
-
-    options = _env_options(changes)
-    what = load_env(what)
-    if _core.has_env(what):
-        _describe(what, options)
-        return _Parts(what, options, 1, seed, episodes)
-    from hotloop.episodes.episode import fresh_seed
-    from hotloop.policies.agent import load
-
-    path = naming.find(what)
-    agent = load(path, trust=trust)
-    load_trusted_env(agent.path.parent.parent, agent.env, trust=trust)
-    changed = {**agent.options, **options}
-    before, after = _describe(agent.env, agent.options), _describe(agent.env, changed)
-    if any(before[part] != after[part] for part in ("observation", "action", "masked")):
-        raise UserError(f"the policy of {path.name} does not fit {agent.env} with {' '.join(changes)}: other spaces")
-    return _Parts(agent.env, changed, agent.action_repeat, fresh_seed(seed), episodes, agent, run=path.name)
-
-
-def _describe(env: str, options: dict[str, Any]) -> dict[str, Any]:
-    from hotloop import _core
-
-    try:
-        return dict(_core.describe(env, options))
-    except (ValueError, TypeError) as error:
-        raise UserError(str(error)) from None
-
-
-def _env_options(changes: list[str]) -> dict[str, Any]:
-    from hotloop.config.loading import parse_overrides
-
-    parts = parse_overrides(changes)
-    if others := parts.keys() - {"env"}:
-        raise UserError(f"only options of the env can be set here, as env.KEY=VALUE, not {min(others)}.")
-    return dict(parts.get("env", {}))
-
-
 class _Show:
     """Plays the episodes, and shows, films or keeps them."""
 
     def __init__(
         self,
-        parts: _Parts,
+        parts: Parts,
         *,
         steps: int,
         pace: float | None,
@@ -201,12 +104,11 @@ class _Show:
         save: Path | None,
         as_json: bool,
     ) -> None:
-        from hotloop import rendering
         from hotloop.cli.screen import keys_can_be_read
 
         self._parts = parts
         self._steps = parts.last_step(steps)
-        self._pace = rendering.pace(parts.env) if pace is None else pace
+        self._pace = parts.pace if pace is None else pace
         self._video, self._save, self._as_json = video, save, as_json
         self._by_step = by_step
         self._best: Replay | None = None
@@ -217,9 +119,10 @@ class _Show:
             from hotloop.rendering.video import check_video
 
             check_video(video)
-            if not rendering.has_picture(parts.env):
-                raise UserError(f"{parts.env} has no picture, only text: leave out --video")
-            self._pace = self._pace or rendering.pace(parts.env)
+            parts.draw()
+            self._pace = self._pace or parts.pace
+        elif not as_json:
+            parts.write()
         if save is not None and not save.absolute().parent.is_dir():
             raise UserError(f"cannot write {save}: there is no folder {save.absolute().parent}")
 
@@ -236,10 +139,22 @@ class _Show:
         else:
             self._watch()
         if self._save is not None and self._best is not None:
+            self._must_come_out_again(self._best)
             write_replay(self._save, self._best)
             tell(f"kept as {self._save}: hotloop play --replay {self._save}")
         if self._as_json and self._returns:
             emit("end", **self._summary())
+
+    def _must_come_out_again(self, replay: Replay) -> None:
+        """Native envs do; of Python envs some draw on more than their seed."""
+        from hotloop.episodes.replay import ReplayError
+
+        if self._parts.shows is None:
+            return
+        try:
+            replay.check()
+        except ReplayError as error:
+            raise UserError(f"{replay.env} cannot be replayed, so nothing was kept: {error}") from None
 
     def _watch(self) -> None:
         from hotloop.cli.screen import Screen
@@ -252,20 +167,14 @@ class _Show:
                 break
 
     def _show_episode(self, screen: Screen, index: int) -> bool:
-        from hotloop.rendering import as_text
-
         return all(
-            screen.show(f"{as_text(episode.scene())}\n{_caption(self._parts, episode)}")
-            for episode in self._moments(index)
+            screen.show(f"{episode.text()}\n{_caption(self._parts, episode)}") for episode in self._moments(index)
         )
 
     def _film(self, path: Path) -> None:
-        from hotloop.rendering import as_picture
         from hotloop.rendering.video import write_video
 
-        pictures = (
-            as_picture(episode.scene()) for index in range(self._parts.episodes) for episode in self._moments(index)
-        )
+        pictures = (episode.picture() for index in range(self._parts.episodes) for episode in self._moments(index))
         count = write_video(path, pictures, self._pace)
         tell(f"{path}: {count} pictures, {self._pace:g} a second")
 
@@ -306,7 +215,7 @@ class _Show:
         }
 
 
-def _caption(parts: _Parts, episode: Episode) -> str:
+def _caption(parts: Parts, episode: Episode) -> str:
     from hotloop.rendering import action_text
 
     facts = [f"{parts.env}, {parts.who}", f"step {episode.steps}"]

@@ -57,7 +57,7 @@ class Screen:
             self._console.out(frame + "\n", highlight=False)
         else:
             self._wait()
-            self._live.update(Text(frame, no_wrap=True, overflow="crop"), refresh=True)
+            self._live.update(Text.from_ansi(frame, no_wrap=True, overflow="crop"), refresh=True)
         return not self._by_key or os.read(sys.stdin.fileno(), 1).decode(errors="replace") not in _QUIT
 
     def _wait(self) -> None:

@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hotloop import _core
-
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -15,15 +13,15 @@ if TYPE_CHECKING:
     from hotloop.policies.agent import Agent
 
 
-def by_chance(env: str, options: dict[str, Any], *, seed: int, index: int = 0) -> Chooser:
-    """Legal actions, all equally likely."""
-    action = _core.describe(env, options)["action"]
-    draws = np.random.default_rng([seed, index])
+def by_chance(episode: Episode) -> Chooser:
+    """Legal actions, all equally likely; where amounts have no bounds, within 1 of 0 or of the bound there is."""
+    action = episode.described["action"]
+    draws = np.random.default_rng([episode.seed, episode.index])
 
     def choose(obs: NDArray[Any], mask: NDArray[np.int8] | None, step: int) -> NDArray[Any]:
         rows = len(obs)
         if action["kind"] == "continuous":
-            low, high = np.array(action["low"], np.float32), np.array(action["high"], np.float32)
+            low, high = _bounds(action)
             amounts: NDArray[np.float32] = low + (high - low) * draws.random((rows, len(low)), np.float32)
             return amounts
         sets = [action["n"]] if action["kind"] == "discrete" else action["n"]
@@ -33,6 +31,13 @@ def by_chance(env: str, options: dict[str, Any], *, seed: int, index: int = 0) -
         return choices[:, 0] if action["kind"] == "discrete" else choices
 
     return choose
+
+
+def _bounds(action: dict[str, Any]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    low, high = np.array(action["low"], np.float32), np.array(action["high"], np.float32)
+    below = np.where(np.isfinite(low), low, np.where(np.isfinite(high), high - 2, -1)).astype(np.float32)
+    above = np.where(np.isfinite(high), high, below + 2).astype(np.float32)
+    return below, above
 
 
 def _one_of_each(allowed: NDArray[np.int8], draws: np.random.Generator) -> NDArray[np.int64]:

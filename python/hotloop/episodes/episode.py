@@ -1,4 +1,4 @@
-"""One episode of one native env, from its key: what was done and seen is noted, so that it can be replayed."""
+"""One episode of one env, from its key: what was done and seen is noted, so that it can be replayed."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import numpy as np
 
 from hotloop import _core
+from hotloop.envs.registry import is_native
 from hotloop.rendering.scene import Scene, scenes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from hotloop.episodes.stage import Stage
 
 # Given what the seats see, their masks (if there are any) and the number of the step: an action for each.
 Chooser = Callable[["NDArray[Any]", "NDArray[np.int8] | None", int], "NDArray[Any]"]
@@ -25,27 +28,29 @@ class Episode:
     """An env at the start of the episode that a seed and the env's index among others stand for.
 
     It is the first episode that the env of that index plays in any runner with that seed: the key of an evaluation's
-    episode is its seed and its number.
+    episode is its seed and its number. A Python env is made in this process; `render_mode` is for such envs.
     """
 
     def __init__(
-        self, env: str, options: Mapping[str, Any], *, seed: int, index: int = 0, action_repeat: int = 1
+        self,
+        env: str,
+        options: Mapping[str, Any],
+        *,
+        seed: int,
+        index: int = 0,
+        action_repeat: int = 1,
+        render_mode: str | None = None,
     ) -> None:
         self.env = env
         self.seed = seed
         self.index = index
         self.action_repeat = action_repeat
-        self._pool = _core.Pool(
-            env,
-            1,
-            num_threads=1,
-            options=dict(options),
-            first_env=index,
-            autoreset="disabled",
-            action_repeat=action_repeat,
+        self._pool = (
+            _native(env, options, index, action_repeat) if is_native(env) else _staged(env, options, index, render_mode)
         )
         self.options: dict[str, Any] = self._pool.options()
-        self.seats: int = self._pool.describe()["seats"]
+        self.described = self._pool.describe()
+        self.seats: int = self.described["seats"]
         self._pool.seed(seed)
         self.obs, self._info = self._pool.reset()
         self.actions: list[NDArray[Any]] = []
@@ -90,15 +95,50 @@ class Episode:
             self.step(choose(self.obs, self.mask, self.steps))
 
     def scene(self) -> Scene:
-        """What there is to see now."""
+        """What there is to see now of a native env."""
+        assert isinstance(self._pool, _core.Pool)
         (scene,) = scenes(
             self.env, self._pool, self.options, self.actions[-1] if self.actions else None, seats=self.seats
         )
         return scene
 
+    def text(self) -> str:
+        """The env in characters."""
+        if isinstance(self._pool, _core.Pool):
+            from hotloop.rendering import as_text
+
+            return as_text(self.scene())
+        return self._pool.text()
+
+    def picture(self) -> NDArray[np.uint8]:
+        """The env in pixels: height, width, and red, green and blue."""
+        if isinstance(self._pool, _core.Pool):
+            from hotloop.rendering import as_picture
+
+            return as_picture(self.scene())
+        return self._pool.picture()
+
     def close(self) -> None:
         """Frees the env."""
         self._pool.close()
+
+
+def _native(env: str, options: Mapping[str, Any], index: int, action_repeat: int) -> _core.Pool:
+    return _core.Pool(
+        env,
+        1,
+        num_threads=1,
+        options=dict(options),
+        first_env=index,
+        autoreset="disabled",
+        action_repeat=action_repeat,
+    )
+
+
+def _staged(env: str, options: Mapping[str, Any], index: int, render_mode: str | None) -> Stage:
+    from hotloop.episodes.stage import Stage
+
+    return Stage(env, options, index=index, render_mode=render_mode)
 
 
 def fresh_seed(seed: int) -> int:

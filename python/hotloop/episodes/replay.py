@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import numpy as np
 
 from hotloop import _core
+from hotloop.envs.registry import is_native
 from hotloop.episodes.episode import Episode
+from hotloop.runners.health import EnvError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,7 +37,7 @@ class Replay:
 
     env: str
     state_version: int
-    """The version of the env's rules and state."""
+    """The version of the env's rules and state; 0 for a Python env, which has none that is known."""
     options: dict[str, Any]
     """All options of the env."""
     action_repeat: int
@@ -58,7 +60,7 @@ class Replay:
         """An episode as far as it was played."""
         return cls(
             env=episode.env,
-            state_version=_core.describe(episode.env, episode.options)["state_version"],
+            state_version=episode.described["state_version"],
             options=episode.options,
             action_repeat=episode.action_repeat,
             seed=episode.seed,
@@ -80,8 +82,10 @@ class Replay:
         """What all seats earned together."""
         return float(self.rewards.sum(dtype=np.float64))
 
-    def begin(self) -> Episode:
-        """The env at the start of the episode; a `ReplayError` says why there is no such env."""
+    def begin(self, render_mode: str | None = None) -> Episode:
+        """The env at the start of the episode; a `ReplayError` says why there is no such native env."""
+        if not is_native(self.env):
+            return Episode(self.env, self.options, seed=self.seed, index=self.index, render_mode=render_mode)
         if not _core.has_env(self.env):
             raise ReplayError(f"the replay is of the env {self.env!r}, which this version does not have")
         try:
@@ -108,7 +112,7 @@ class Replay:
                     raise self._other(f"the length, which now ends at step {step}")
                 try:
                     episode.step(actions)
-                except (ValueError, TypeError) as error:
+                except (ValueError, TypeError, EnvError) as error:
                     raise ReplayError(f"the replay is damaged: at step {step}, {error}") from None
                 if not np.array_equal(episode.rewards[-1], self.rewards[step]):
                     raise self._other(f"the reward of step {step}")

@@ -63,6 +63,7 @@ class Agent:
         self.gamma: float | None = manifest.get("gamma")
         # The spaces are kept with the policy, so that acting needs neither the env nor what the env needs.
         described = {key: manifest[key] for key in ("seats", "observation", "action", "masked")}
+        self.described = described
         self._observation = described["observation"]
         self._action = described["action"]
         self._learner = _player(checkpoint, described)

@@ -51,9 +51,15 @@ class _Shown:
         self.count = 0
 
     def __iter__(self) -> Iterator[NDArray[np.uint8]]:
-        picture = None
+        picture, size = None, None
         for picture in self._pictures:
             self.count += 1
+            size = size or picture.shape
+            if picture.shape != size:
+                raise RenderError(
+                    f"picture {self.count} is {picture.shape[1]}x{picture.shape[0]}, those before were "
+                    f"{size[1]}x{size[0]}: a video has pictures of one size"
+                )
             yield picture
         for _ in range(self._hold if picture is not None else 0):
             assert picture is not None
@@ -80,7 +86,8 @@ def _write_mp4(path: Path, pictures: Iterator[NDArray[np.uint8]], pace: float) -
                 # Without B frames and at a constant quality: small for drawings, and read by every browser.
                 rate = Fraction(pace).limit_denominator(1000)
                 stream = file.add_stream("libx264", rate=rate, options={"crf": "20", "preset": "veryfast"})
-                stream.height, stream.width = picture.shape[:2]
+                # The format has no odd sizes.
+                stream.height, stream.width = (side + side % 2 for side in picture.shape[:2])
                 stream.pix_fmt = "yuv420p"
             file.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
         file.mux(stream.encode())

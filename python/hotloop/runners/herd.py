@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
+import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +23,8 @@ from hotloop.runners.worker import ENDED, FAULTED, RESET, STEP, TALK, Worker, ke
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from hotloop.envs.adapters.rows import Adapted
 
 
 _HOUR: Final = 3600.0
@@ -117,12 +120,17 @@ class Herd:
     def _open_here(self, num_envs: int) -> None:
         from hotloop.runners.boot import maker
 
+        sys.path += [path for path in self._paths if path not in sys.path]
         make = maker(self._source)
         envs = [make() for _ in range(num_envs)]
         self._lay_out(num_envs, envs[0].described)
         memory = mmap.mmap(-1, self.layout.size)
         self._adopt(memory)
         self._local = [Worker(0, self.layout, memory, make, self._autoreset, envs, None)]
+
+    def envs_here(self) -> list[Adapted]:
+        """The envs in this process, in order: all of them, or none."""
+        return [env for worker in self._local for env in worker.envs()]
 
     def _open(self, num_envs: int) -> None:
         self._memory_fd = os.memfd_create("hotloop-rows")

@@ -31,6 +31,7 @@ from hotloop.runners.reports import FaultReport
 from hotloop.runners.worker import ENDED, FAULTED, RESET, keyed_seed
 
 if TYPE_CHECKING:
+    from hotloop.envs.adapters.rows import Adapted
     from hotloop.runners.base import Out, Seen, Step
 
 _OUTCOME = ("obs", "reward", "terminated", "truncated")
@@ -392,6 +393,10 @@ class ProcessRunner(Runner):
     def listen(self, listener: Listener) -> None:
         """Calls this with every fault, when the runner notices it; what it raises comes out of `recv` or `step`."""
         self._herd.listeners.append(listener)
+
+    def envs_here(self) -> list[Adapted]:
+        """The envs themselves, in order, if `num_workers=0` has them in this process."""
+        return self._herd.envs_here()
 
     def _must_be_idle(self, what: str) -> None:
         if self._herd.flying:

@@ -409,6 +409,10 @@ class Worker:
         """As `set_state`, and the envs play on from there, also if they were over."""
         self.set_state(states, show=True)
 
+    def envs(self) -> list[Adapted]:
+        """Every env, in order."""
+        return [place.env for place in self._places.values()]
+
     def close(self) -> None:
         """Closes every env."""
         for place in self._places.values():

@@ -37,7 +37,7 @@ class GymnasiumEnv:
     """Any `gymnasium.Env`; masks are `info["action_mask"]`."""
 
     def __init__(self, env: Any) -> None:
-        self._env = env
+        self._env = self.env = env
         self._step = env.step
         self._flat = FlatObservation(env.observation_space)
         self._action = FlatAction(env.action_space)

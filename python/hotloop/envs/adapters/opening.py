@@ -46,6 +46,12 @@ ADAPTERS: Final = (
 class MissingPackageError(ImportError):
     """An env needs a package that is not installed."""
 
+    def __init__(self, name: str, entry: AdapterEntry) -> None:
+        self.need = f"{name} needs the package {entry.module}: pip install '{entry.install}'"
+        super().__init__(
+            f"{self.need}, or name an interpreter that has it with runner.worker_python (--worker-python PATH)"
+        )
+
 
 def adapter_of(name: str) -> AdapterEntry | None:
     """The adapter of that name; `None` for names without a colon, which are native."""
@@ -65,10 +71,7 @@ def open_env(name: str, options: Mapping[str, Any]) -> Adapted:
         except ModuleNotFoundError as error:
             if (error.name or "").partition(".")[0] != entry.module:
                 raise
-            raise MissingPackageError(
-                f"{name} needs the package {entry.module}: pip install '{entry.install}', or name an interpreter that "
-                "has it with runner.worker_python (--worker-python PATH)"
-            ) from None
+            raise MissingPackageError(name, entry) from None
     match entry.prefix:
         case "gymnasium:":
             from hotloop.envs.adapters.gymnasium import GymnasiumEnv, make

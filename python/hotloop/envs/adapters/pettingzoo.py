@@ -38,7 +38,7 @@ class ParallelEnv(Seats):
     """Agents that act at the same time."""
 
     def __init__(self, env: Any) -> None:
-        self._env = env
+        self._env = self.env = env
         _, infos = env.reset(seed=0)
         seats = _seats(env, infos)
         self.__dict__.update(seats.__dict__)
@@ -86,7 +86,7 @@ class AecEnv(Seats):
     """Agents that act one after the other; only the one whose turn it is decides."""
 
     def __init__(self, env: Any) -> None:
-        self._env = env
+        self._env = self.env = env
         env.reset(seed=0)
         seats = _seats(env, env.infos)
         self.__dict__.update(seats.__dict__)

@@ -20,7 +20,7 @@ class PufferEnv(Seats):
     """All agents of one such env."""
 
     def __init__(self, env: Any) -> None:
-        self._env = env
+        self._env = self.env = env
         count = int(env.num_agents)
         super().__init__(list(range(count)), [env.single_observation_space] * count, [env.single_action_space] * count)
         dtype = getattr(env.single_action_space, "dtype", np.int32)

@@ -31,7 +31,7 @@ class RLGymEnv(Seats):
     """All agents of one env; actions are handed over as arrays, the way lookup tables take them."""
 
     def __init__(self, env: Any) -> None:
-        self._env = env
+        self._env = self.env = env
         env.reset()
         agents = list(env.agents)
         super().__init__(

@@ -37,6 +37,8 @@ class Adapted(Protocol):
     """One env of any kind. `described` has seats, spaces and whether there are masks."""
 
     described: dict[str, Any]
+    env: Any
+    """What was adapted."""
 
     def bind(self, rows: Rows, infos: tuple[str, ...]) -> None:
         """Where to write from now on, and which entries of info are wanted."""
