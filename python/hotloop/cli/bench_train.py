@@ -179,9 +179,16 @@ def _follow(measurements: int) -> functools.partial[None]:
 def _table(*headings: str) -> Table:
     from rich.table import Table
 
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     for heading in headings:
-        table.add_column(heading, no_wrap=True, justify="left" if heading in ("case", "work", "who") else "right")
+        # Numbers must not be cut: names give way, and headings of two words take two lines.
+        named = heading in ("case", "work", "who")
+        table.add_column(
+            heading.replace(" ", "\n"),
+            no_wrap=not named,
+            overflow="fold" if named else "ellipsis",
+            justify="left" if named else "right",
+        )
     return table
 
 

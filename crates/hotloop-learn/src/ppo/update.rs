@@ -23,6 +23,8 @@ use crate::nn::policy::{Policy, PolicyWork};
 
 /// Chunks that a minibatch is cut into at most, whatever the number of threads.
 const CHUNKS: usize = 32;
+/// Parameters from which on half as many will do: clearing and adding up their gradients takes longer.
+const LARGE: usize = 1 << 15;
 /// Parts of work that takes each row equally long.
 const PARTS: usize = 16;
 /// Parameters of all chunks together: very large tables get fewer chunks.
@@ -101,7 +103,8 @@ impl Learner {
     /// For this policy.
     pub fn new(policy: &Policy, masked: bool) -> Self {
         let len = policy.params.len();
-        let count = CHUNKS.min((CHUNK_NUMBERS / len).max(1));
+        let most = if len < LARGE { CHUNKS } else { CHUNKS / 2 };
+        let count = most.min((CHUNK_NUMBERS / len).max(1));
         let chunk = || Chunk { gradient: Buffer::new(len), trace: Trace::new(policy) };
         Self {
             adam: Adam::new(len),

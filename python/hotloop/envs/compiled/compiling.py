@@ -37,7 +37,9 @@ _PARAMETERS: Final = {
     "observe": "state, options, observation, mask_bytes, valid",
 }
 _PLAY: Final = f"""\
-def entry(count, state, options, rng, actions, terms, terminated, metrics, observation, mask_bytes, valid, waiting, told):
+def entry(
+    count, state, options, rng, actions, terms, terminated, metrics, observation, mask_bytes, valid, waiting, told
+):
     for i in range(count):
         if waiting[i]:
             continue
@@ -78,7 +80,19 @@ class _Compiler:
             "step": types.int32(state, options, words, action, numbers, bytes_, numbers),
             "observe": types.int32(state, options, seen, bytes_, bytes_),
             "play": types.void(
-                types.int64, state, options, words, action, numbers, bytes_, numbers, seen, bytes_, bytes_, words, results
+                types.int64,
+                state,
+                options,
+                words,
+                action,
+                numbers,
+                bytes_,
+                numbers,
+                seen,
+                bytes_,
+                bytes_,
+                words,
+                results,
             ),
         }
         self._made: dict[FunctionType, Any] = {}
