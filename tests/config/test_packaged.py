@@ -34,6 +34,13 @@ def test_a_preset_goes_with_every_env(env: str, preset: str) -> None:
     assert load_config(env, preset=preset).env.name == env
 
 
+def test_an_env_without_a_config_of_its_own_has_its_numbers_normalised_unless_said_otherwise() -> None:
+    unknown = load_config("gymnasium:CartPole-v1")
+    assert (unknown.ppo.normalize_observations, unknown.ppo.normalize_rewards) == (True, True)
+    assert not load_config("gymnasium:CartPole-v1", overrides=["ppo.normalize_rewards=false"]).ppo.normalize_rewards
+    assert not load_config("cartpole").ppo.normalize_rewards
+
+
 def test_presets_grow_from_lock_step_to_very_many_envs() -> None:
     configs = [load_config("cartpole", preset=preset) for preset in ("baseline", "fast", "ultra-fast")]
     counts = [config.runner.num_envs for config in configs]

@@ -160,12 +160,12 @@ def _algorithm(layers: Iterable[Mapping[str, Any]]) -> object:
 def _packaged_defaults(env: str, algorithm: object) -> dict[str, Any]:
     from hotloop.envs.registry import is_native, native_name
 
-    if not is_native(env):
-        return {}
     # What suits a network does not suit a table.
-    folder = PACKAGED if algorithm == "ppo" else PACKAGED / "tabular"
-    path = folder / f"{native_name(env)}.yaml"
-    return read_yaml(path) if path.exists() else {}
+    ppo = algorithm == "ppo"
+    path = (PACKAGED if ppo else PACKAGED / "tabular") / f"{native_name(env)}.yaml" if is_native(env) else None
+    if path is not None and path.exists():
+        return read_yaml(path)
+    return read_yaml(PACKAGED / "general" / "ppo.yaml") if ppo else {}
 
 
 def _preset(name: str) -> dict[str, Any]:
