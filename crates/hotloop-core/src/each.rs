@@ -85,7 +85,7 @@ impl<C: Envs> Each<C> {
         ledger.episode[env] = ledger.episode[env].wrapping_add(1);
         ledger.elapsed[env] = 0;
         ledger.over[env] = 0;
-        let rows = env * ledger.seats..(env + 1) * ledger.seats;
+        let rows = rows(ledger, env);
         ledger.term_sums[rows.start * ledger.terms..rows.end * ledger.terms].fill(0.0);
         ledger.returns[rows.clone()].fill(0.0);
         ledger.decisions[rows.clone()].fill(0);

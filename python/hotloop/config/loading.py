@@ -161,11 +161,10 @@ def _packaged_defaults(env: str, algorithm: object) -> dict[str, Any]:
     from hotloop.envs.registry import is_native, native_name
 
     # What suits a network does not suit a table.
-    ppo = algorithm == "ppo"
-    path = (PACKAGED if ppo else PACKAGED / "tabular") / f"{native_name(env)}.yaml" if is_native(env) else None
-    if path is not None and path.exists():
+    folder = PACKAGED if algorithm == "ppo" else PACKAGED / "tabular"
+    if is_native(env) and (path := folder / f"{native_name(env)}.yaml").exists():
         return read_yaml(path)
-    return read_yaml(PACKAGED / "general" / "ppo.yaml") if ppo else {}
+    return read_yaml(PACKAGED / "general" / "ppo.yaml") if algorithm == "ppo" else {}
 
 
 def _preset(name: str) -> dict[str, Any]:
