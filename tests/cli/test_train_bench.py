@@ -56,7 +56,8 @@ def test_tracking_is_measured_against_the_same_run_without() -> None:
         assert row["cost"] < 1
         assert row["beside"] < 1
         assert row["cost_interval"] is None
-        assert 0 < row["cpu_share"] < 1
+        # A run as short as this can be over before its recorder first writes.
+        assert 0 <= row["cpu_share"] < 1
     assert len(around["rounds"]) == 2
     assert [row["name"] for row in reading] == [
         "hotloop --help",
