@@ -1,7 +1,9 @@
 """Envs with several agents as rows: PettingZoo's two forms, and PufferLib's style."""
 
-from typing import Any
+import re
+from typing import Any, ClassVar
 
+import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
@@ -82,21 +84,25 @@ class Turns:
 
 
 class Herd:
-    """Three agents that start anew by themselves after four steps."""
+    """Three agents that start anew by themselves, the first after four steps, the others after three and two."""
 
     num_agents = 3
     single_observation_space = spaces.Box(0, 255, (2,), np.uint8)
-    single_action_space = spaces.MultiDiscrete([2, 3])
+    single_action_space: spaces.Space[Any] = spaces.MultiDiscrete([2, 3])
 
     def reset(self, seed: int = 0) -> Any:
-        self.steps = 0
-        return np.zeros((3, 2), np.uint8), []
+        self.steps = np.zeros(3, np.uint8)
+        return self._seen(), []
+
+    def _seen(self) -> Any:
+        return np.stack([self.steps] * 2, axis=1)
 
     def step(self, actions: Any) -> Any:
-        assert actions.shape == (3, 2)
-        self.steps = (self.steps + 1) % 4
-        ends = np.full(3, self.steps == 0)
-        return np.full((3, 2), self.steps, np.uint8), np.ones(3), ends, np.zeros(3, bool), []
+        assert (actions.shape, actions.dtype) == ((3, 2), np.int32)
+        self.steps += 1
+        ends = self.steps == [4, 3, 2]
+        self.steps[ends] = 0
+        return self._seen(), actions[:, 1] + 1.0, ends & [True, True, False], ends & [False, False, True], []
 
     def close(self) -> None:
         pass
@@ -137,9 +143,100 @@ def test_agents_that_move_in_turn_decide_one_at_a_time() -> None:
         assert runner.episodes().recent.lengths.tolist() == [3] * 4
 
 
-def test_envs_that_start_anew_by_themselves_end_as_they_say() -> None:
-    with make(Herd) as runner:
+@pytest.mark.parametrize("autoreset_mode", ["same_step", "next_step"])
+def test_agents_that_start_anew_by_themselves_have_episodes_of_their_own(autoreset_mode: str) -> None:
+    with hotloop.make_vec(Herd, 2, num_workers=0, autoreset_mode=autoreset_mode) as runner:
         runner.reset(seed=0)
-        ends = [bool(runner.step(np.zeros((6, 2), np.int64))[2].all()) for _ in range(8)]
-        assert ends == [False, False, False, True] * 2
-        assert runner.episodes().return_mean == 4.0
+        actions = np.array([[0, 0], [0, 1], [1, 2]] * 2)
+        ends, seen = [], []
+        for _ in range(12):
+            obs, _, terminated, truncated, info = runner.step(actions)
+            assert info["valid"].all()
+            assert not truncated.any()
+            ends.append(terminated[:3].tolist())
+            seen.append(obs[3:, 0].tolist())
+        assert ends == [[i % 4 == 0, i % 3 == 0, i % 2 == 0] for i in range(1, 13)]
+        assert seen == [[i % 4, i % 3, i % 2] for i in range(1, 13)]
+        told = runner.episodes()
+        assert told.count == 2 * (3 + 4 + 6)
+        by_row = {row: (told.recent.returns[told.recent.rows == row].tolist()) for row in range(6)}
+        assert by_row == {row: [[4.0] * 3, [6.0] * 4, [6.0] * 6][row % 3] for row in range(6)}
+        assert set(told.recent.numbers) == {0}
+
+
+class Lone(Herd):
+    """One such agent, whose actions are counted from 1."""
+
+    num_agents = 1
+    single_action_space = spaces.Discrete(2, start=1)
+
+    def step(self, actions: Any) -> Any:
+        assert actions.tolist() == [2]
+        obs, _, terminals, truncations, _ = super().step(np.zeros((3, 2), np.int32))
+        return obs[:1], np.ones(1), terminals[:1], truncations[:1], []
+
+    def _seen(self) -> Any:
+        return super()._seen()[: self.num_agents]
+
+
+def test_one_agent_that_starts_anew_by_itself() -> None:
+    with make(Lone) as runner:
+        runner.reset(seed=0)
+        ends = [runner.step([1, 1])[2].tolist() for _ in range(8)]
+        assert ends == [[False] * 2] * 3 + [[True] * 2] + [[False] * 2] * 3 + [[True] * 2]
+        assert (runner.episodes().count, runner.episodes().count) == (4, 0)
+
+
+class Padded(Herd):
+    """The last agent is not there."""
+
+    masks = np.array([True, True, False])
+
+
+def test_agents_that_are_masked_out_are_not_valid() -> None:
+    with make(Padded) as runner:
+        _, info = runner.reset(seed=0)
+        assert info["valid"].tolist() == [True, True, False] * 2
+
+
+@pytest.mark.parametrize(
+    ("gives", "what"),
+    [
+        ((np.zeros((3, 3), np.uint8), np.ones(3)), "observations have shape (3, 3): expected (3, 2)"),
+        ((np.zeros((3, 2), np.float32), np.ones(3)), "observations have dtype float32"),
+        ((np.zeros((3, 2), np.uint8), ["a"] * 3), "expected numbers"),
+        ((np.zeros((3, 2), np.uint8), [0, np.nan, 0]), "reward is nan"),
+    ],
+)
+def test_what_a_vector_env_must_not_give(gives: Any, what: str) -> None:
+    class Bad(Herd):
+        def step(self, actions: Any) -> Any:
+            return *gives, np.zeros(3, bool), np.zeros(3, bool), []
+
+    with make(Bad) as runner:
+        runner.reset(seed=0)
+        with pytest.raises(RuntimeError, match=re.escape(what)):
+            runner.step(np.zeros((6, 2), np.int64))
+
+
+def test_a_vector_env_whose_spaces_are_not_plain_is_refused() -> None:
+    class Nested(Herd):
+        single_action_space = spaces.Tuple([spaces.Discrete(2)])
+
+    with pytest.raises(ValueError, match="is none of Discrete, MultiDiscrete, Box"):
+        make(Nested)
+
+
+class Emulated:
+    """As PufferLib wraps a Gymnasium env: what is inside is adapted."""
+
+    emulated: ClassVar = {"observation_dtype": np.float32}
+
+    def __init__(self) -> None:
+        self.env = gymnasium.make("CartPole-v1", max_episode_steps=3)
+
+
+def test_a_wrapped_single_env_keeps_its_time_limit() -> None:
+    with make(Emulated) as runner:
+        runner.reset(seed=0)
+        assert [runner.step([0, 1])[3].any() for _ in range(3)] == [False, False, True]

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 def faults(
-    count: Annotated[int, typer.Option("--faults", metavar="N", help="How many faults.")] = 200,
+    count: Annotated[int, typer.Option("--faults", metavar="N", help="How many faults.")] = 1000,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
 ) -> None:
     """Inject faults into the envs of one run of training, and look for what is lost.
 
     \b
-      hotloop bench faults                    200 of them, about a minute
-      hotloop bench faults --faults 1000
+      hotloop bench faults                    1000 of them, some three minutes
+      hotloop bench faults --faults 200
 
     Envs raise, exit, are killed (SIGKILL, SIGSEGV) and hang, by chance. Every
     fault must be reported; no run may end, and no process, shared memory or

@@ -101,6 +101,8 @@ class ProcessRunner(Runner):
         self.metrics: tuple[str, ...] = ()
         self._same_step = mode == AutoresetMode.SAME_STEP
         self._disabled = mode == AutoresetMode.DISABLED
+        # Whether an env's next episode is counted when the end of its last is.
+        self._has_begun = self._same_step and not self.described.get("apart", False)
         self._infos = InfoMaker(self.num_envs, self.described["infos"], wanted)
         self._told = (["mask"] if self.masked else []) + (["valid", "policy"] if self.seats > 1 else [])
         self._told += ["infos"] if wanted else []
@@ -235,8 +237,7 @@ class ProcessRunner(Runner):
         at = flags.find(True)
         while at >= 0:
             row = first + at
-            # Under same_step the next episode has begun already.
-            number = numbers[row // self.seats] - self._same_step
+            number = numbers[row // self.seats] - self._has_begun
             self._book.log(turns[group], row, number, lengths[row], returns[row])
             at = flags.find(True, at + 1)
 

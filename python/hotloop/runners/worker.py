@@ -120,6 +120,7 @@ class Worker:
         self._tell = tell
         self._views = layout.views(memory)
         self._alone = plan.seats == 1
+        self._apart = layout.described.get("apart", False)
         self.groups = list(range(*plan.workers[index]))
         self._groups = {group: self._flock(group) for group in self.groups}
         self._places: dict[int, Place] = {}
@@ -255,8 +256,10 @@ class Worker:
     def _step(self, group: int, flock: Flock) -> None:
         actions = flock.action[self._views["turn"].item(group) % HISTORY]
         # To one seat as Gymnasium's own vector envs do it, whose spaces check NumPy's numbers faster than plain ones.
-        listed = actions.tolist() if actions.ndim == 1 and not self._alone else list(actions)
-        if not self._alone:
+        listed: Any = actions
+        if not self._apart:
+            listed = actions.tolist() if actions.ndim == 1 and not self._alone else list(actions)
+        if self._apart or not self._alone:
             seats = self._layout.plan.seats
             listed = [listed[first : first + seats] for first in range(0, len(listed), seats)]
         cursor, pulse, clock = self._cursor, self._pulse, time.monotonic
@@ -285,6 +288,8 @@ class Worker:
                 except EnvOutputError as error:
                     faulted = True
                     self._fault(place, error)
+        if self._apart:
+            self._finish_rows(group, flock)
         for place in ended:
             if not (faulted and self._views["cut"][place.part].all()):
                 self._finish(place)
@@ -349,6 +354,19 @@ class Worker:
         else:
             views["over"][place.index] = True
             place.rows.valid.fill(False)
+
+    def _finish_rows(self, group: int, flock: Flock) -> None:
+        """Counts the episodes of rows that end, and have begun the next, apart from each other."""
+        views, rows = self._views, self._layout.plan.rows_of(group)
+        ended = views["terminated"][rows]
+        if not ended.any():
+            return
+        views["finished"][rows] = ended
+        for name, counted in (("return", flock.total), ("length", flock.length)):
+            views[name][rows][ended] = counted[ended]
+            counted[ended] = 0
+        flock.flagged = True
+        views["brought"][group] |= ENDED
 
     def _fault(self, place: Place, error: Exception) -> None:
         """Drops the episode, tells why, and puts a fresh env in place of the one that cannot be trusted."""

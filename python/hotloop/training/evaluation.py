@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 # Envs that play at once; each plays one episode, so that short episodes do not count more often than long ones.
 _AT_ONCE: Final = 1024
 # An episode that is not over by then counts as it stands: in some envs a policy can go in circles for ever.
-_LONGEST: Final = 10_000
+LONGEST: Final = 10_000
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ def _play(
     takes_part = np.array(info.get("valid", np.ones(rows, np.bool_)))
     returns, lengths, extras = np.zeros(rows), np.zeros(rows, np.int64), np.zeros((rows, 0))
     memory = np.zeros((rows, learner.memory_len), np.float32)
-    for step in range(_LONGEST):
+    for step in range(LONGEST):
         actions, _, _ = learner.act(
             obs,
             info.get("action_mask"),

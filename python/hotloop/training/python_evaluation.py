@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hotloop.training.evaluation import Evaluation
+from hotloop.training.evaluation import LONGEST, Evaluation
 from hotloop.training.sources import make_runner
 
 if TYPE_CHECKING:
     from hotloop.config import Config
     from hotloop.policies.acting import Acts
-
-# Steps of one env after which episodes that are not over are left out.
-_LONGEST = 100_000
 
 
 def evaluate_python(
@@ -24,12 +21,17 @@ def evaluate_python(
     envs = min(config.runner.num_envs, episodes)
     runner = make_runner(config.env.name, config.env.options, config.runner, envs)
     with runner:
-        quota = -(-episodes // runner.num_envs)
-        returns: list[list[float]] = [[] for _ in range(runner.num_envs)]
-        lengths: list[list[int]] = [[] for _ in range(runner.num_envs)]
-        memory = np.zeros((runner.num_envs, learner.memory_len), np.float32)
+        rows = runner.num_envs
+        quota = -(-episodes // rows)
+        played: list[list[Any]] = [[] for _ in range(rows)]
+        # Of the episodes that are not over.
+        total, length = np.zeros(rows), np.zeros(rows, np.int64)
+        memory = np.zeros((rows, learner.memory_len), np.float32)
         obs, info = runner.reset(seed=seed)
-        for step in range(_LONGEST):
+        everyone = np.ones(rows, np.bool_)
+        takes_part = info.get("valid", everyone).copy()
+        for step in range(LONGEST):
+            valid = info.get("valid", everyone)
             actions, _, _ = learner.act(
                 obs,
                 info.get("action_mask"),
@@ -39,17 +41,21 @@ def evaluate_python(
                 memory=memory,
                 valid=info.get("valid"),
             )
-            obs, _, terminated, truncated, info = runner.step(actions)
+            obs, reward, terminated, truncated, info = runner.step(actions)
+            total += reward
+            length += valid
+            takes_part |= info.get("valid", everyone)
             over = terminated | truncated
             if over.any():
-                memory[over] = 0.0
+                memory[over], total[over], length[over] = 0.0, 0.0, 0
                 told = runner._told_episodes()
-                for row, total, length in zip(told["rows"], told["returns"], told["lengths"], strict=True):
-                    returns[row].append(float(total))
-                    lengths[row].append(int(length))
-                if all(len(found) >= quota for found in returns):
+                for row, *episode in zip(told["rows"], told["returns"], told["lengths"], strict=True):
+                    played[row].append(episode)
+                if all(len(played[row]) >= quota for row in np.flatnonzero(takes_part)):
                     break
-    # Every env's first episodes, so that short ones do not count more often than long ones.
-    totals = [found[i] for i in range(quota) for found in returns if i < len(found)][:episodes]
-    spans = [found[i] for i in range(quota) for found in lengths if i < len(found)][:episodes]
-    return Evaluation.of(np.array(totals), np.array(spans), {})
+    for row in np.flatnonzero(takes_part & (length > 0)):
+        played[row].append([total[row], length[row]])
+    # Every row's first episodes, so that short ones do not count more often than long ones.
+    found = [of_row[i] for i in range(quota) for of_row in played if i < len(of_row)][:episodes]
+    returns, lengths = np.array(found).reshape(-1, 2).T
+    return Evaluation.of(returns, lengths.astype(np.int64), {})

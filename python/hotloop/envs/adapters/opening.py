@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -102,15 +103,18 @@ def factory(path: str) -> Any:
 
 def adapt(env: Any) -> Adapted:
     """An adapted env of whatever kind this one is, known by what it has."""
-    if hasattr(env, "agent_iter") or hasattr(env, "possible_agents"):
+    # PufferLib's wrappers of single envs flatten, as is done here, but hide which end was by a time limit.
+    if _has(env, "emulated") and env.emulated and hasattr(env, "env"):
+        return adapt(env.env)
+    if _has(env, "agent_iter", "possible_agents"):
         from hotloop.envs.adapters.pettingzoo import AecEnv, ParallelEnv
 
-        return AecEnv(env) if hasattr(env, "agent_iter") else ParallelEnv(env)
-    if hasattr(env, "single_observation_space"):
+        return AecEnv(env) if _has(env, "agent_iter") else ParallelEnv(env)
+    if _has(env, "single_observation_space"):
         from hotloop.envs.adapters.pufferlib import PufferEnv
 
         return PufferEnv(env)
-    if hasattr(env, "state_mutator") or hasattr(env, "transition_engine"):
+    if _has(env, "state_mutator", "transition_engine"):
         from hotloop.envs.adapters.rlgym import RLGymEnv
 
         return RLGymEnv(env)
@@ -121,3 +125,10 @@ def adapt(env: Any) -> Adapted:
     raise TypeError(
         f"the factory gave {type(env).__name__}: expected a Gymnasium, PettingZoo, RLGym or PufferLib-style env"
     )
+
+
+def _has(env: Any, *names: str) -> bool:
+    """Whether it has one of these. Wrappers of older Gymnasiums warn when asked for what they may not have."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return any(hasattr(env, name) for name in names)

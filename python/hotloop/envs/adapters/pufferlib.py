@@ -1,57 +1,76 @@
-"""Envs in PufferLib's style, MettaGrid's among them: one object with many agents, which starts anew by itself.
+"""Vector envs in PufferLib's style: one object with many agents, each of which ends and starts anew by itself.
 
-Such an env gives no last observation of an episode, so the end by a time limit counts as an end of the task.
+No last observation of an episode is given, so the end by a time limit counts as an end of the task.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from gymnasium import spaces
 
-from hotloop.envs.adapters.rows import number
+from hotloop.envs.adapters.rows import EnvOutputError
 from hotloop.envs.adapters.seats import Seats
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from hotloop.envs.flattening import SpaceError
 
 
 class PufferEnv(Seats):
-    """All agents of one such env."""
+    """All agents of one such env; its episodes are those of its rows."""
 
     def __init__(self, env: Any) -> None:
         self._env = self.env = env
         count = int(env.num_agents)
-        super().__init__(list(range(count)), [env.single_observation_space] * count, [env.single_action_space] * count)
-        dtype = getattr(env.single_action_space, "dtype", np.int32)
-        self._dtype = np.dtype(dtype)
-        self._fresh: Any = None
+        action = env.single_action_space
+        super().__init__(list(range(count)), [env.single_observation_space] * count, [action] * count)
+        if not self._flat.plain and self._flat.shape:
+            raise SpaceError(f"the observation space {env.single_observation_space} is not a Box, as PufferLib has it")
+        if not isinstance(action, spaces.Discrete | spaces.MultiDiscrete | spaces.Box):
+            raise SpaceError(f"the action space {action} is none of Discrete, MultiDiscrete, Box, as PufferLib has it")
+        self.described["apart"] = True
+        if isinstance(action, spaces.Box):
+            self._first, self._dtype = np.zeros(1), action.dtype
+        else:
+            # PufferLib's own envs copy choices into an array of this type.
+            self._first, self._dtype = np.asarray(action.start), np.dtype(np.int32)
+        self._shape = (count, *(action.shape or ()))
+        self._seen: Any = None
 
     def reset(self, seed: int | None, options: dict[str, Any] | None) -> None:
-        """Goes on with the episode that the env has begun by itself, or seeds it anew."""
-        if seed is not None or self._fresh is None:
-            self._fresh, _ = self._env.reset(seed=seed or 0)
-        self._look(self._fresh)
+        """Goes on with the episodes that the env has begun by itself, or starts them."""
+        if seed is not None or self._seen is None:
+            self._seen, _ = self._env.reset(seed=seed or 0)
+        self._look(self._seen)
 
     def step(self, actions: Any) -> bool:
         """Plays the actions of all agents."""
-        told = np.array([self.action.unflatten(action) for action in actions], self._dtype)
-        obs, rewards, terminals, truncations, _ = self._env.step(told)
-        ends = np.asarray(terminals, bool) | np.asarray(truncations, bool)
-        self.rows.reward[:] = [number(reward) for reward in np.asarray(rewards).tolist()]
-        self.rows.terminated[:] = ends
-        self._fresh = obs
+        decided = actions.reshape(self._shape)
+        told = decided + self._first if self._first.any() else decided
+        obs, rewards, terminals, truncations, _ = self._env.step(told.astype(self._dtype))
+        self.rows.reward[:] = _numbers(rewards)
+        self.rows.terminated[:] = np.asarray(terminals, bool) | np.asarray(truncations, bool)
+        self._seen = obs
         self._look(obs)
-        return bool(ends.all())
+        return False
 
     def _look(self, obs: Any) -> None:
-        for seat in self.agents:
-            self.show(seat, obs[seat], _NOTHING)
-        self.rows.valid[:] = True
+        rows = self.rows
+        seen = np.asarray(obs)
+        if seen.shape != rows.obs.shape:
+            raise EnvOutputError(f"the env's observations have shape {seen.shape}: expected {rows.obs.shape}")
+        if not np.can_cast(seen.dtype, rows.obs.dtype, "same_kind"):
+            raise EnvOutputError(f"the env's observations have dtype {seen.dtype}: its space is {self._flat.space}")
+        rows.obs[...] = seen
+        rows.valid[:] = getattr(self._env, "masks", True)
+        rows.told.fill(False)
 
     def close(self) -> None:
         """Closes the env."""
         self._env.close()
 
 
-_NOTHING: Mapping[str, Any] = {}
+def _numbers(rewards: Any) -> Any:
+    given = np.asarray(rewards)
+    if given.dtype.kind not in "fiub":
+        raise EnvOutputError(f"the env's rewards are {rewards!r:.200}: expected numbers")
+    return given

@@ -47,7 +47,10 @@ class Adapted(Protocol):
         """Starts an episode; writes what seats see."""
 
     def step(self, actions: Any) -> bool:
-        """Plays (a number or an array for one seat, a list of them for several); whether the episode is over."""
+        """Plays (a number or an array for one seat, else a list of them; an array of all if the env's rows end apart).
+
+        Gives whether the episode is over.
+        """
 
     def get_state(self) -> dict[str, NDArray[Any]] | None:
         """The whole state as arrays, if the env offers it."""
