@@ -1,8 +1,9 @@
-"""Adapters against the real packages: PettingZoo's envs, RLGym 2's API, and workers in another interpreter."""
+"""Adapters against the real packages: PettingZoo's envs, RLGym 2's API, MettaGrid; workers in another interpreter."""
 
 import os
 import subprocess
 import sys
+import sysconfig
 import venv
 from pathlib import Path
 from typing import Any
@@ -98,3 +99,36 @@ def test_an_interpreter_that_lacks_what_workers_need_is_told(tmp_path: Path) -> 
         make("tests.envs.versions:Versions", num_workers=1, worker_python=tmp_path / "bin" / "python")
     with pytest.raises(FileNotFoundError, match="worker_python"):
         make("gymnasium:CartPole-v1", num_workers=1, worker_python=tmp_path / "absent")
+
+
+# Its libraries ask for an older python-dateutil than others get, so it has a folder of its own here.
+METTAGRID = (
+    *("mettagrid==0.26.22", "boto3==1.44.0", "botocore==1.44.0", "importnb==2023.11.1", "jmespath==1.1.0"),
+    *("python-dateutil==2.9.0.post0", "s3transfer==0.19.3", "six==1.17.0"),
+)
+
+
+def test_mettagrid_in_an_interpreter_of_its_own(tmp_path: Path, repository: Path) -> None:
+    venv.create(tmp_path, with_pip=False, symlinks=True)
+    python = tmp_path / "bin" / "python"
+    packages = tmp_path / "lib" / f"python3.{sys.version_info.minor}" / "site-packages"
+    install = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--only-binary", ":all:", "--no-compile"]
+    where = ["--retries", "0", "--timeout", "10", "--target", str(packages)]
+    done = subprocess.run([*install, *where, *METTAGRID], capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip(f"MettaGrid cannot be had here: {done.stderr.strip().splitlines()[-1]}")
+    # The rest is what this interpreter has.
+    (packages / "around.pth").write_text(f"import site; site.addsitedir({sysconfig.get_path('purelib')!r})\n")
+
+    # The plugin of importnb, which MettaGrid brings, is none for today's pytest.
+    plugins = ["-p", "no:importnb", "-p", "no:cacheprovider"]
+    tests = [str(python), "-m", "pytest", "-q", *plugins, "tests/envs/test_mettagrid.py"]
+    tested = subprocess.run(tests, cwd=repository, capture_output=True, text=True)
+    assert tested.returncode == 0, tested.stdout + tested.stderr
+    assert "5 passed" in tested.stdout
+
+    config = {"runner.num_envs": 8, "runner.num_workers": 1, "runner.worker_python": str(python)}
+    name = "mettagrid:tests.envs.mettagrid_env:config"
+    run = hotloop.train(name, steps=3072, seed=0, config=config, home=tmp_path / "home")
+    assert run.steps >= 3072
+    assert run.return_mean > 0

@@ -31,7 +31,9 @@ ADAPTERS: Final = (
         "pettingzoo:", "MODULE such as classic.tictactoe_v3; parallel or AEC", "pettingzoo", "hotloop[pettingzoo]"
     ),
     AdapterEntry("rlgym:", "MODULE:FACTORY that gives an RLGym 2 env", "rlgym", "hotloop[rlgym]"),
-    AdapterEntry("mettagrid:", "MODULE:FACTORY that gives a MettaGrid env", "mettagrid", "mettagrid"),
+    AdapterEntry(
+        "mettagrid:", "MODULE:FACTORY that gives a MettaGridConfig, or an env of MettaGrid", "mettagrid", "mettagrid"
+    ),
     AdapterEntry("pufferlib:", "MODULE:FACTORY that gives a PufferLib-style vector env", None, ""),
     AdapterEntry(
         "compiled:",
@@ -122,6 +124,10 @@ def adapt(env: Any) -> Adapted:
         from hotloop.envs.adapters.gymnasium import GymnasiumEnv
 
         return GymnasiumEnv(env)
+    if hasattr(env, "game") and hasattr(env.game, "map_builder"):
+        from hotloop.envs.adapters.mettagrid import MettaGridEnv
+
+        return MettaGridEnv(env)
     raise TypeError(
         f"the factory gave {type(env).__name__}: expected a Gymnasium, PettingZoo, RLGym or PufferLib-style env"
     )
