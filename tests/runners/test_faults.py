@@ -2,15 +2,21 @@
 
 import os
 import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 
 import hotloop
 from hotloop.runners.health import EnvError, Limits, WorkersFailedError
+from hotloop.runners.processes import ProcessRunner
 from hotloop.runners.reports import Fault
-from tests.runners.python_envs import BAD, Bad
+from tests.runners.python_envs import BAD, Bad, Counter
 
 LIMITS = Limits(step=1.0, memory=120)
 KINDS = {
@@ -108,3 +114,129 @@ def test_a_reset_that_always_fails_is_an_error_with_its_traceback() -> None:
         pytest.raises((EnvError, WorkersFailedError), match="asked to fail at reset"),
     ):
         runner.reset(seed=1)
+
+
+@pytest.mark.parametrize("call", ["snapshot", "restore", "get_state", "configure"])
+def test_a_worker_that_dies_before_it_is_asked_is_replaced(call: str) -> None:
+    with ProcessRunner(Counter, 4, num_workers=2) as runner:
+        runner.reset(seed=0)
+        before, *_ = runner.step([1, 1, 1, 1])
+        kept = runner.snapshot()
+        pid = runner.health()[1].pid
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        asked: dict[str, Any] = {"restore": {"state": kept}, "configure": {"options": {"level": 2}}}
+        getattr(runner, call)(**asked.get(call, {}))
+        assert runner.faults().count == 1
+        obs, _, _, _, info = runner.step([1, 1, 1, 1])
+        if call == "restore":
+            # What was lost is brought back.
+            np.testing.assert_allclose(obs[:, 0], before.sum(1), rtol=1e-6)
+            assert "cut" not in info
+        else:
+            assert info["cut"].tolist() == [False, False, True, True]
+
+
+class Secretive(Counter):
+    """Offers a state that it does not give."""
+
+    def get_state(self) -> dict[str, Any]:
+        match self._how:
+            case "raise":
+                raise RuntimeError("the level cannot be saved")
+            case "object":
+                return {"walk": object()}
+        time.sleep(3600)
+        raise AssertionError
+
+    def __init__(self, how: str) -> None:
+        self._how = how
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ("raise", "get_state raised RuntimeError: the level cannot be saved"),
+        ("object", "get_state raised EnvOutputError: the state's field 'walk' is <object"),
+    ],
+)
+def test_an_env_that_cannot_give_its_state_starts_anew_and_is_reported(how: str, words: str) -> None:
+    with ProcessRunner(Secretive, 2, num_workers=1, options={"how": how}, limits=Limits(restarts=0)) as runner:
+        runner.reset(seed=0)
+        kept = runner.snapshot()
+        faults = runner.faults().first
+        assert [(fault.env, fault.kind) for fault in faults] == [(0, "state"), (1, "state")]
+        assert faults[0].what.startswith(words)
+        assert "get_state" in faults[0].traceback
+        assert "cut" not in runner.step([1, 1])[4]
+        runner.restore(kept)
+        assert runner.started_anew == 2
+
+
+def test_a_worker_that_hangs_whenever_it_is_asked_ends_in_a_report() -> None:
+    limits = Limits(reset=0.5)
+    with hotloop.make_vec(Secretive, 2, num_workers=1, options={"how": "hang"}, limits=limits) as runner:
+        runner.reset(seed=0)
+        with pytest.raises(WorkersFailedError, match=r"lost 3 times during get_state(.|\n)*in get_state"):
+            runner.snapshot()
+        # What remains can be kept, as the trainer does before it ends.
+        assert runner.snapshot()
+
+
+class Parent(Counter):
+    """Has processes of its own, one of which holds all files open that it inherits."""
+
+    def __init__(self, folder: str) -> None:
+        children = [subprocess.Popen(["sleep", "3600"]).pid, os.fork()]
+        if children[1] == 0:
+            time.sleep(3600)
+            os._exit(0)
+        Path(folder, str(os.getpid())).write_text(" ".join(map(str, children)))
+
+    def step(self, action: int) -> Any:
+        if action == 2:
+            os._exit(1)
+        return super().step(action)
+
+
+def test_what_envs_start_ends_with_their_worker(tmp_path: Path) -> None:
+    def children(worker: int | None) -> list[int]:
+        return [int(pid) for pid in Path(tmp_path, str(worker)).read_text().split()]
+
+    with ProcessRunner(Parent, 2, num_workers=2, options={"folder": str(tmp_path)}) as runner:
+        runner.reset(seed=0)
+        lost, other = (children(worker.pid) for worker in runner.health())
+        runner.step([2, 0])
+        _wait_until_gone(lost)
+        assert all(map(_lives, other))
+        replaced = children(runner.health()[0].pid)
+    _wait_until_gone([*other, *replaced])
+
+
+def _wait_until_gone(pids: list[int]) -> None:
+    end = time.monotonic() + 30.0
+    while any(map(_lives, pids)):
+        assert time.monotonic() < end, f"of {pids} some are left"
+        time.sleep(0.01)
+
+
+def _lives(pid: int) -> bool:
+    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+
+
+def test_what_envs_print_stays_out_of_standard_output() -> None:
+    program = """
+import hotloop
+from tests.runners.python_envs import Counter
+
+class Talkative(Counter):
+    def reset(self, **keywords):
+        print("a word of the env")
+        return super().reset(**keywords)
+
+hotloop.make_vec(Talkative, 1, num_workers=1).reset(seed=0)
+print("a word of the program")
+"""
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert told.stdout == "a word of the program\n"
+    assert "a word of the env" in told.stderr

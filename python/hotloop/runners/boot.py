@@ -31,9 +31,9 @@ def load_package(folder: str) -> None:
 
 
 def end_with_parent(life: int) -> None:
-    """Ends this process when the other end of the pipe is gone."""
+    """Ends this process, and those that envs started in it, when the other end of the pipe is gone."""
     os.read(life, 1)
-    os._exit(0)
+    os.killpg(0, signal.SIGKILL)
 
 
 def main() -> None:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _PACKAGE: Final = Path(__file__).resolve().parent.parent
 _LOOK: Final = 0.1
+_STDERR: Final = 2
 
 
 class Child:
@@ -61,8 +62,13 @@ class Child:
                 ],
                 pass_fds=files,
                 stdin=subprocess.DEVNULL,
+                # What envs print is for people; standard output is the program's own.
+                stdout=_STDERR,
                 env=environment,
+                # Processes that an env starts end with it.
+                process_group=0,
             )
+        self._swept = False
         self.connection: Connection[Any, Any] = Connection(ours.detach())
         self.connection.send(order)
 
@@ -71,11 +77,20 @@ class Child:
         """The process."""
         return self.process.pid
 
-    def messages(self) -> list[Any]:
-        """What it has said since."""
-        found = []
+    def poll(self) -> int | None:
+        """Its exit code once it has ended; what it started and left behind is ended then."""
+        code = self.process.poll()
+        if code is not None and not self._swept:
+            self._swept = True
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, signal.SIGKILL)
+        return code
+
+    def messages(self, seconds: float = 0.0) -> list[Any]:
+        """What it has said since, or says within so many seconds."""
+        found: list[Any] = []
         with contextlib.suppress(EOFError, OSError):
-            while self.connection.poll():
+            while self.connection.poll(0.0 if found else seconds):
                 found.append(self.connection.recv())
         return found
 
@@ -102,9 +117,10 @@ class Child:
 
     def dispose(self) -> None:
         """Frees what this side holds of it."""
-        if self.process.poll() is None:
+        if self.poll() is None:
             self.process.kill()
         self.process.wait()
+        self.poll()
         self.connection.close()
         os.close(self.black_box)
 
@@ -156,7 +172,7 @@ class Supervisor:
             if any(fd == self._wake_read for fd, _ in happened):
                 os.read(self._wake_read, 4096)
             for child in watched:
-                if child.process.poll() is not None:
+                if child.poll() is not None:
                     told.add(child.pid)
                     self._alarm()
                 else:

@@ -174,16 +174,19 @@ class Herd:
     def _wait_for(self, child: Child, word: str) -> Any:
         """Waits for a word of a worker at the very start; there, any failure is the user's to see."""
         end = time.monotonic() + (self._limits.start or _HOUR)
-        while not child.connection.poll(0.2):
+        # A process that an env started may hold the connection open after its worker's end.
+        while not child.connection.poll(0.2) and child.poll() is None:
             if time.monotonic() > end:
                 raise EnvError(f"worker {child.index} took more than {self._limits.start:g} s to make its envs")
         try:
-            told = child.connection.recv()
+            told = child.connection.recv() if child.connection.poll() else None
         except (EOFError, OSError):
+            told = None
+        if told is None:
             code = child.process.wait()
             raise EnvError(
                 f"worker {child.index} {_how_it_ended(code)} while it made its envs\n{child.stack()}".rstrip()
-            ) from None
+            )
         if told[0] == "failed":
             raise EnvError(f"the env cannot be made: {told[1]}\n\n{told[2]}".rstrip())
         assert told[0] == word
@@ -282,7 +285,7 @@ class Herd:
     def _tend(self) -> None:
         """Replaces who was lost, and helps who is starting."""
         for child in list(self._children):
-            code = child.process.poll()
+            code = child.poll()
             self._listen(child)
             if code is not None and child.state != "lost":
                 self._replace(child, code)
@@ -364,7 +367,8 @@ class Herd:
         record.faults += 1
         record.last = fault
         now = time.monotonic()
-        record.times = [*(t for t in record.times if now - t < _HOUR), now]
+        if kind != "state":
+            record.times = [*(t for t in record.times if now - t < _HOUR), now]
         self.fault_count += 1
         self.faults = [*self.faults[-_KEPT:], fault]
         for listener in self.listeners:
@@ -381,30 +385,43 @@ class Herd:
         return "" if last is None else f"the last time {last.report()}"
 
     def talk(self, worker: int, method: str, *arguments: Any) -> Any:
-        """Calls a method of a worker that has no group in flight."""
+        """Calls a method of a worker that has no group in flight; if the worker is lost, its replacement's."""
         if self._local:
             return getattr(self._local[0], method)(*arguments)
-        while self._children[worker].state != "ready" or any(
-            group in self._resetting for group in range(*self.plan.workers[worker])
-        ):
-            self._settle()
+        for _ in range(_MOST_FAILED_STARTS):
+            self._tend()
+            while self._children[worker].state != "ready" or any(
+                group in self._resetting for group in range(*self.plan.workers[worker])
+            ):
+                self._settle()
+            if (answer := self._ask(worker, method, arguments)) is not None:
+                return answer[0]
+        self._tend()
+        self.broken = True
+        raise WorkersFailedError(
+            f"worker {worker} was lost {_MOST_FAILED_STARTS} times during {method}: {self._told(worker)}"
+        )
+
+    def _ask(self, worker: int, method: str, arguments: tuple[Any, ...]) -> tuple[Any] | None:
+        """A worker's answer, or nothing if it was lost."""
         child, group = self._children[worker], self.plan.workers[worker][0]
-        child.connection.send((method, arguments))
-        self.signals.send(group, worker, TALK)
-        if method == "stop":
-            return None
+        with contextlib.suppress(OSError):
+            child.connection.send((method, arguments))
+            self.signals.send(group, worker, TALK)
         while True:
-            with contextlib.suppress(EOFError, OSError):
-                while child.connection.poll(0.2):
-                    told = child.connection.recv()
-                    if told[0] == "answer":
-                        while not self.signals.receive([group], 1, 0.2):
+            ended = child.poll() is not None
+            for told in child.messages(0.0 if ended else 0.2):
+                match told[0]:
+                    case "answer":
+                        while not self.signals.receive([group], 1, 0.2) and child.poll() is None:
                             pass
-                        return told[1]
-                    if told[0] == "failed":
+                        return (told[1],)
+                    case "failed":
                         raise EnvError(f"worker {worker} could not {method}: {told[1]}\n\n{told[2]}".rstrip())
-            if child.process.poll() is not None:
-                raise EnvError(f"worker {worker} {_how_it_ended(child.process.returncode)} during {method}")
+                    case "trouble":
+                        self._note(worker, told[1], "state", told[2], told[3])
+            if ended:
+                return None
 
     def _settle(self) -> None:
         """Lets a worker that is being replaced come to itself."""
@@ -416,6 +433,7 @@ class Herd:
 
     def well(self) -> None:
         """Waits until every worker is there; groups that were reset meanwhile count as they are."""
+        self._tend()
         while not self._local and (self._resetting or any(child.state != "ready" for child in self._children)):
             self._settle()
         self._recovered.clear()
@@ -429,7 +447,7 @@ class Herd:
             state: Any = "alive"
             if child is not None:
                 state = {"ready": "alive", "lost": "lost"}.get(child.state, "starting")
-                if child.process.poll() is not None:
+                if child.poll() is not None:
                     state = "lost"
             limit = self._limits.step
             if state == "alive" and limit is not None and now - self.views["pulse"][worker, 0] > limit / 2:
@@ -457,7 +475,7 @@ class Herd:
         if self._supervisor is not None:
             self._supervisor.close()
             for child in self._children:
-                if child.state == "ready" and child.process.poll() is None and not self.flying:
+                if child.state == "ready" and child.poll() is None and not self.flying:
                     with contextlib.suppress(OSError):
                         child.connection.send(("stop", ()))
                         self.signals.send(self.plan.workers[child.index][0], child.index, TALK)

@@ -53,9 +53,6 @@ def unpack(herd: Herd, name: str, state: bytes) -> NDArray[np.bool_]:
             f"{name!r}, or their spaces differ"
         )
     with np.load(io.BytesIO(packed), allow_pickle=False) as arrays:
-        for key in _ROWS:
-            if key in herd.views:
-                herd.views[key][...] = arrays[f"rows.{key}"]
         anew = np.ones(herd.plan.envs, np.bool_)
         anew[header["offered"]] = False
         for worker in range(len(herd.plan.workers)):
@@ -66,6 +63,11 @@ def unpack(herd: Herd, name: str, state: bytes) -> NDArray[np.bool_]:
             }
             if states:
                 herd.talk(worker, "set_state", states)
+        # The rows come last: a worker that was lost meanwhile has reset its envs.
+        herd.well()
+        for key in _ROWS:
+            if key in herd.views:
+                herd.views[key][...] = arrays[f"rows.{key}"]
     from hotloop.runners.worker import keyed_seed
 
     for env in np.flatnonzero(anew):

@@ -90,7 +90,8 @@ class Fault:
     step: int
     what: str
     kind: str = "output"
-    """`output` (of a native env), `raise`, `exit`, `killed`, `timeout` or `memory`."""
+    """`output` (of a native env), `raise`, `exit`, `killed`, `timeout`, `memory`, or `state` (it plays on, but
+    cannot be saved)."""
     worker: int | None = None
     """Which worker process had the env."""
     seed: int | None = None

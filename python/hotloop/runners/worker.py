@@ -9,7 +9,7 @@ import contextlib
 import hashlib
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -404,16 +404,38 @@ class Worker:
     def get_state(self) -> dict[int, tuple[dict[str, Any] | None, Any, Any]]:
         """By env: its state as arrays if it offers it, and the running episode's return and length."""
         return {
-            at: (place.env.get_state(), place.total.copy(), place.length.copy()) for at, place in self._places.items()
+            at: (self._offered(place), place.total.copy(), place.length.copy()) for at, place in self._places.items()
         }
+
+    def _offered(self, place: Place) -> dict[str, Any] | None:
+        try:
+            with self._timed(place):
+                return place.env.get_state()
+        except Exception as error:
+            if self._tell is None:
+                raise
+            what = f"get_state raised {type(error).__name__}: {error}"
+            self._tell(Trouble(place.index, what, traceback.format_exc()))
+            return None
+
+    @contextlib.contextmanager
+    def _timed(self, place: Place) -> Iterator[None]:
+        """Has the time limit of a reset of that env."""
+        self._cursor[0] = place.index
+        self._pulse[1] = time.monotonic()
+        try:
+            yield
+        finally:
+            self._pulse[1] = _IDLE
 
     def set_state(self, states: dict[int, tuple[dict[str, Any], Any, Any]], *, show: bool = False) -> None:
         """Puts these envs into such states; rows see what they saw, or with `show` what the env then tells."""
         for at, (state, total, length) in states.items():
             place = self._places[at]
             kept = [array.copy() for array in place.rows if array is not None]
-            place.env.reset(0, None)
-            seen = place.env.set_state(state)
+            with self._timed(place):
+                place.env.reset(0, None)
+                seen = place.env.set_state(state)
             for array, before in zip([array for array in place.rows if array is not None], kept, strict=True):
                 array[...] = before
             place.total[:], place.length[:] = total, length

@@ -229,11 +229,15 @@ class Trainer:
         try:
             with Interrupts() as interrupts, _unhindered():
                 self._start()
-                ending = self._loop(interrupts)
-                while ending != "interrupted" and self._session.counters.since.iterations and self._record():
-                    # Rolled back at the very last: the end is still to come.
+                try:
                     ending = self._loop(interrupts)
-                run = self._finish(ending)
+                    while ending != "interrupted" and self._session.counters.since.iterations and self._record():
+                        # Rolled back at the very last: the end is still to come.
+                        ending = self._loop(interrupts)
+                    run = self._finish(ending)
+                except WorkersFailedError as error:
+                    self._tell_faults()
+                    self._give_up(error)
         except BaseException as error:
             if isinstance(error, TrainingError) and error.worth_keeping:
                 with contextlib.suppress(OSError):
@@ -279,11 +283,7 @@ class Trainer:
             session = self._session
             before = session.counters.iterations
             count = plan.iterations_to_go(session.counters, session.next_change())
-            try:
-                session.advance(count, plan.seconds_to_go(session.counters))
-            except WorkersFailedError as error:
-                self._tell_faults()
-                self._give_up(error)
+            session.advance(count, plan.seconds_to_go(session.counters))
             self._tell_faults()
             self._show_progress()
             done = session.counters.iterations
@@ -304,7 +304,8 @@ class Trainer:
         """Tells of Python envs and processes that were replaced."""
         counters = self._session.counters
         for fault in getattr(self._session, "take_troubles", list)():
-            what = f"env {fault.env} of worker {fault.worker} was replaced ({fault.kind}): {fault.what}"
+            happened = "cannot be saved" if fault.kind == "state" else f"was replaced ({fault.kind})"
+            what = f"env {fault.env} of worker {fault.worker} {happened}: {fault.what}"
             self._tell(
                 "trouble",
                 TroubleReport(
@@ -424,6 +425,7 @@ class Trainer:
                 assert counters.best is not None
                 checkpoints.tell_best(self._folder.checkpoints, counters.steps, counters.best.mean)
             checkpoints.prune(self._folder.checkpoints, self._config.train.keep_last)
+        self._tell_faults()
         self._saved_at = counters.iterations
         is_best, self._is_best = self._is_best, False
         self._tell("checkpoint", CheckpointReport(counters.iterations, counters.steps, path, is_best))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from hotloop.envs.adapters.rows import ObservationWriter, Rows, number, write_infos, write_mask
+from hotloop.envs.adapters.rows import EnvOutputError, ObservationWriter, Rows, number, write_infos, write_mask
 from hotloop.envs.flattening import FlatAction, FlatObservation
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class GymnasiumEnv:
             return None
         limits = np.array([limit._elapsed_steps or 0 for limit in self._limits()], np.int64)
         random = json.dumps(self._env.unwrapped.np_random.bit_generator.state).encode()
-        own = {name: np.asarray(value) for name, value in offer().items()}
+        own = {name: _plain(name, value) for name, value in offer().items()}
         return {**own, _ELAPSED: limits, _RANDOM: np.frombuffer(random, np.uint8)}
 
     def set_state(self, state: Mapping[str, NDArray[Any]]) -> Any:
@@ -140,3 +140,14 @@ class GymnasiumEnv:
     def close(self) -> None:
         """Closes the env."""
         self._env.close()
+
+
+def _plain(name: str, value: Any) -> NDArray[Any]:
+    """A field of the state as an array that can be kept without pickling."""
+    try:
+        given = np.asarray(value)
+    except ValueError:
+        given = np.asarray(value, object)
+    if given.dtype.hasobject:
+        raise EnvOutputError(f"the state's field {name!r} is {value!r:.200}: expected numbers or an array of them")
+    return given
