@@ -2,7 +2,7 @@
 
 pub mod adam;
 pub mod advantage;
-mod chunks;
+pub mod chunks;
 pub mod config;
 mod gather;
 pub mod loss;

@@ -1,0 +1,6 @@
+//! Parts that need no network: one program, so that it is linked once.
+
+mod chunks;
+mod half;
+mod schedule;
+mod speed;
