@@ -59,21 +59,22 @@ class ParallelEnv(Seats):
             if agent in alive
         }
         obs, rewards, terminated, truncated, infos = self._env.step(told)
-        rows = self.rows
-        for seat, agent in enumerate(self.agents):
-            rows.reward[seat] = number(rewards.get(agent, 0.0))
-            if not self._over[seat] and agent in alive:
-                rows.terminated[seat] = bool(terminated.get(agent, False))
-                rows.truncated[seat] = bool(truncated.get(agent, False)) and not rows.terminated[seat]
-                self._over[seat] = rows.terminated[seat] or rows.truncated[seat]
+        rows, over = self.rows, self._over
+        # Written as a whole, which costs less than a number at a time.
+        rows.reward[:] = [number(rewards.get(agent, 0.0)) for agent in self.agents]
+        ends = np.array([agent in alive and bool(terminated.get(agent, False)) for agent in self.agents])
+        limits = np.array([agent in alive and bool(truncated.get(agent, False)) for agent in self.agents])
+        np.greater(ends, over, out=rows.terminated)
+        np.greater(limits, over | ends, out=rows.truncated)
+        over |= ends | limits
         self._look(obs, infos)
-        return bool(self._over.all()) or not self._env.agents
+        return bool(over.all()) or not self._env.agents
 
     def _look(self, obs: Mapping[Any, Any], infos: Mapping[Any, Any]) -> None:
+        np.logical_not(self._over, out=self.rows.valid)
         for seat, agent in enumerate(self.agents):
             if agent in obs:
                 self.show(seat, obs[agent], infos.get(agent, {}))
-                self.rows.valid[seat] = not self._over[seat]
             else:
                 self.blank(seat)
 
