@@ -123,8 +123,8 @@ def test_frames_replace_each_other_on_a_terminal() -> None:
     ("arguments", "words"),
     [
         (["play"], "play what?"),
-        (["play", "cartpole", "--replay", "x"], "play what?"),
-        (["play", "cartpol"], "there is no run 'cartpol'"),
+        (["play", "cartpole", "--replay", "x"], "leave out 'cartpole', or --replay"),
+        (["play", "cartpol"], "there is no run and no env 'cartpol'; did you mean 'cartpole'?"),
         (["play", "cartpole", "--episodes", "0"], "--episodes is 0: expected 1 or more"),
         (["play", "cartpole", "--seed", "-1"], "--seed is -1: expected 0 or more"),
         (["play", "cartpole", "--pace", "-1"], "--pace is -1: expected 0 to 1000"),

@@ -1,7 +1,17 @@
 """`hotloop runs`: listing, showing, comparing, plotting, exporting and deleting, as a person would from the shell."""
 
+import contextlib
 import csv
+import fcntl
 import json
+import os
+import pty
+import re
+import shutil
+import struct
+import subprocess
+import sys
+import termios
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -156,6 +166,113 @@ def test_an_evaluation_is_recorded_with_the_run(home: Path) -> None:
     assert kept["facts"]["options"] == {"length": 0.7}
 
 
+def test_how_an_evaluation_was_made_is_said(home: Path) -> None:
+    words = command("eval", "other", "env.length=0.7", "--episodes", "3", "--seed", "5", "--stochastic").stdout
+    assert words.startswith("cartpole (env.length=0.7, drawn actions) at step 2048: mean return ")
+    (end,) = hotloop_json("eval", "other", "--episodes", "2", "--no-keep")
+    assert (end["seed"], end["deterministic"], end["options"]) == (0, True, {})
+    shown = command("runs", "show", "other").stdout
+    assert "evaluation at step 2.05 k: " in shown
+    assert "evaluation at step 2.05 k by hotloop eval (env.length=0.7, seed 5, drawn actions): " in shown
+
+
+def test_what_a_table_earns_is_shown_as_exact(home: Path) -> None:
+    config = {"train.algorithm": "q-learning", "tabular.iteration": 1024, "train.until": None}
+    run = hotloop.train("frozen-lake", steps=1024, config=config, name="table", home=home)
+    shown = command("runs", "show", "table").stdout
+    assert re.search(r"^evaluation at step 1\.02 k: \S+ exactly$", shown, re.MULTILINE)
+    shutil.rmtree(run.path)
+    command("runs", "delete", "table", "--yes")
+
+
+def test_times_are_told_to_the_millisecond(home: Path) -> None:
+    (told,) = hotloop_json("runs", "show", "plain-0")
+    (row, _) = hotloop_json("runs", "list", "name=plain-0", "--columns", "created")
+    assert told["created"] == row["created"]
+    assert told["checkpoints"][-1]["time"] % 1
+
+
+def test_the_best_episodes_are_named_and_can_be_shown_again(home: Path) -> None:
+    (told,) = hotloop_json("runs", "show", "plain-0")
+    assert len(told["replays"]) == 3
+    assert f"best episodes, for hotloop play --replay: replays/{told['replays'][0]}, " in command("runs", "show", "plain-0").stdout  # fmt: skip # noqa: E501
+    for name in told["replays"]:
+        hotloop_json("play", "--replay", str(home / "runs" / "plain-0" / "replays" / name))
+
+
+def test_names_with_a_star_mean_all_that_fit(home: Path, tmp_path: Path) -> None:
+    (*curves, _) = hotloop_json("runs", "plot", "plain-*", "plain-0")
+    assert sorted(curve["title"] for curve in curves) == ["plain-0", "plain-1", "plain-2"]
+    (end,) = hotloop_json("runs", "export", "p*", "other", "--to", str(tmp_path / "points.csv"))
+    assert end["runs"] == 4
+    for number in range(2):
+        hotloop.train("cartpole", steps=1024, config=QUICK, name=f"unwanted-{number}", home=home)
+    command("runs", "delete", "unwanted-*", "--yes")
+    assert sorted(listed()) == ["other", "plain-0", "plain-1", "plain-2"]
+
+
+def on_terminal(columns: int, *arguments: str) -> list[str]:
+    """What a command shows on a terminal of that width."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    environment = {key: value for key, value in os.environ.items() if key != "COLUMNS"}
+    call = [sys.executable, "-m", "hotloop", *arguments]
+    with subprocess.Popen(call, stdout=theirs, stderr=subprocess.PIPE, env=environment):
+        os.close(theirs)
+        said = b""
+        # Linux ends a terminal whose other side is closed with an error.
+        with contextlib.suppress(OSError):
+            while part := os.read(ours, 4096):
+                said += part
+    os.close(ours)
+    return re.sub(r"\x1b\[[0-9;]*m", "", said.decode()).splitlines()
+
+
+@pytest.mark.parametrize("columns", [60, 80, 200])
+def test_a_list_fits_the_terminal(home: Path, columns: int) -> None:
+    lines = on_terminal(columns, "runs", "list")
+    assert max(map(len, lines)) <= columns
+    assert {"name", "status", "return", "best"} <= set(lines[0].split())
+    assert ("seconds" in lines[0]) == (columns == 200)
+
+
+@pytest.mark.parametrize("columns", [10, 40, 80])
+def test_a_curve_and_all_about_a_run_fit_the_terminal(home: Path, columns: int) -> None:
+    drawn = on_terminal(columns, "runs", "plot", "plain-0", "--metric", "entropy")
+    assert max(map(len, drawn)) <= max(columns, 24)
+    if columns == 80:
+        lines = on_terminal(columns, "runs", "show", "plain-0")
+        settings = lines[lines.index("settings:") :]
+        assert max(map(len, settings)) <= columns
+        assert " ".join(" ".join(settings).split()).count("=") == len(flat_settings("plain-0"))
+
+
+def flat_settings(run: str) -> list[str]:
+    (told,) = hotloop_json("runs", "show", run)
+    return [key for part in told["config"].values() for key in part]
+
+
+def test_the_scale_beside_a_flat_line_is_true(home: Path) -> None:
+    drawn = command("runs", "plot", "plain-0", "--metric", "epochs").stdout.splitlines()
+    (line,) = [line for line in drawn if any(0x2800 < ord(character) < 0x2900 for character in line)]
+    assert float(line.split()[0]) == 4
+
+
+def test_a_plot_of_one_record_says_why_nothing_is_seen(home: Path) -> None:
+    config = {**QUICK, "track.interval": 100}
+    hotloop.train("cartpole", steps=1024, config=config, name="short", home=home)
+    assert "a smaller track.interval makes more" in command("runs", "plot", "short").stderr
+    assert "track.interval" not in command("runs", "plot", "plain-0").stderr
+    command("runs", "delete", "short", "--yes")
+
+
+def test_last_is_the_run_that_began_last_for_every_command(home: Path) -> None:
+    hotloop.train(resume=home / "runs" / "plain-0", steps=4608)
+    (shown,) = hotloop_json("runs", "show", "last")
+    (played,) = hotloop_json("eval", "last", "--episodes", "1", "--no-keep")
+    assert shown["name"] == played["run"] == "other"
+
+
 def test_eval_refuses_changes_that_are_none_of_the_env(home: Path) -> None:
     assert "Did you mean 'env.length'?" in complaint("eval", "plain-0", "env.lenth=1")
     assert "only options of the env" in complaint("eval", "plain-0", "ppo.epochs=3")
@@ -178,7 +295,7 @@ def test_a_run_is_deleted_only_if_that_is_said(home: Path) -> None:
         (["list", "steps=many"], "'many' is no number"),
         (["list", "--limit", "0"], "--limit is 0"),
         (["show", "nobody"], "there is no run 'nobody'"),
-        (["show", "plain"], "could be any of plain-2, plain-1, plain-0: say more of the name"),
+        (["show", "plain"], ": say more of the name or id"),
         (["plot", "plain-0", "--metric", "entopy"], "did you mean 'entropy'?"),
         (["plot", "plain-0", "--smooth", "1"], "--smooth is 1"),
         (["plot", "plain-0", "--low", "1e9"], "the run 'plain-0' has no return_recent of 1e+09 or more"),
@@ -188,6 +305,7 @@ def test_a_run_is_deleted_only_if_that_is_said(home: Path) -> None:
         (["list", "--store", "/nowhere/x.db"], "there is no store /nowhere/x.db"),
         (["list", "--store", "postgresql://tester@127.0.0.1:1/x"], "cannot be reached"),
         (["compare", "nothing*"], "no run's name is like 'nothing*'"),
+        (["delete", "nothing*", "--yes"], "no run's name is like 'nothing*'"),
     ],
 )
 def test_what_cannot_be_done_is_said(home: Path, arguments: list[str], what: str) -> None:

@@ -26,6 +26,7 @@ def test_buckets_keep_the_extremes_and_all_points(points: list[tuple[int, float]
 
 def test_a_curve_with_as_many_buckets_as_points_is_itself() -> None:
     found = buckets(Curve(np.arange(4.0), np.array([3.0, 1.0, 2.0, 5.0])), 4)
+    assert found.x.tolist() == [0.0, 1.0, 2.0, 3.0]
     assert found.mean.tolist() == [3.0, 1.0, 2.0, 5.0]
 
 

@@ -165,6 +165,8 @@ def test_a_disk_that_is_nearly_full_is_told_once_and_resources_are_sampled(tmp_p
     until(lambda: feeder._is_disk_low, "the disk was not looked at")
     feeder.finish()
     assert [notice.kind for notice in feeder.notices()] == ["disk-low"]
+    # A load is that since the sampler was made: nothing would be counted if both came at once.
+    assert samples[0]["process"]["cpu"] > 0
     assert samples[0]["process"]["memory"] > 2**20
     assert 0 < samples[0]["machine"]["memory"] < samples[0]["machine"]["memory_total"]
 
@@ -180,9 +182,16 @@ def test_workers_are_counted_one_by_one() -> None:
     workers = [start.Process(target=_wait, args=(theirs,)) for _ in range(2)]
     for worker in workers:
         worker.start()
-    told = Sampler().sample()
+    sampler = Sampler()
+    late = start.Process(target=_wait, args=(theirs,))
+    late.start()
+    workers.append(late)
+    told = sampler.sample()
+    loads = {entry["process"]: entry["cpu"] for who, entry in told.items() if who.startswith("worker")}
+    assert loads[late.pid] is None
+    assert loads[workers[0].pid] is not None
     found = {entry["process"] for who, entry in told.items() if who.startswith("worker")}
-    assert len(found) >= before + 2
+    assert len(found) >= before + 3
     assert {worker.pid for worker in workers} <= found
     for _ in workers:
         mine.send(None)

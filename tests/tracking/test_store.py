@@ -322,10 +322,28 @@ def test_runs_are_found_by_id_name_beginning_and_last(tmp_path: Path) -> None:
         two, one = found.runs()
         for text, run in (("last", two), ("first-o", one), (one.id, one), (two.id[:8], two), ("first-two", two)):
             assert found.find(text) == run
-        with pytest.raises(StoreError, match="'first' could be any of first-two, first-one: say more"):
+        with pytest.raises(
+            StoreError, match=rf"'first' could be any of first-two \({two.id}\), first-one \({one.id}\): say more"
+        ):
             found.find("first")
         with pytest.raises(StoreError, match="there is no run 'frst-one'; did you mean 'first-one'"):
             found.find("frst-one")
+
+
+def test_a_home_that_was_moved_or_copied_goes_on_with_its_own_folders(tmp_path: Path) -> None:
+    run = trained(tmp_path / "old")
+    shutil.copytree(tmp_path / "old", tmp_path / "copy")
+    with Store(home=tmp_path / "copy") as found:
+        assert not found.notes
+        found.delete(found.find("last"))
+    assert run.path.exists()
+    (tmp_path / "old").rename(tmp_path / "new")
+    there = tmp_path / "new" / "runs" / run.name
+    with Store(home=tmp_path / "new") as found:
+        assert found.find("last").path == there
+    (tmp_path / "new" / "hotloop.db").unlink()
+    with Store(home=tmp_path / "new") as found:
+        assert (found.find("last").path, found.find("last").steps) == (there, run.steps)
 
 
 def test_a_moved_folder_is_the_same_run_and_a_copy_is_refused(tmp_path: Path) -> None:

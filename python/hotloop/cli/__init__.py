@@ -24,6 +24,7 @@ from hotloop.cli import (
     runs_compare,
     runs_export,
     runs_plot,
+    runs_show,
     train,
     verify,
 )
@@ -39,6 +40,7 @@ bench.app.command("train")(bench_train.train)
 bench.app.command("ladder")(bench_train.ladder)
 bench.app.command("solve")(bench_train.solve)
 bench.app.command("tracking")(bench_tracking.tracking)
+runs.app.command("show")(runs_show.show)
 runs.app.command("compare")(runs_compare.compare)
 runs.app.command("plot")(runs_plot.plot)
 runs.app.command("export")(runs_export.export)
@@ -67,11 +69,12 @@ def _hotloop(
       hotloop train cartpole                train until solved, in a second
       hotloop eval last                     how well that policy does
       hotloop play last                     watch it
-      hotloop runs list                     the runs there are; show, compare, plot, export, delete
+      hotloop runs list                     the runs there are
+      hotloop runs plot last                how one of them went
       hotloop verify last                   repeat the run, compare every bit
       hotloop envs                          the envs there are
-      hotloop envs tag                      one of them in full: options, rewards, state
-      hotloop bench envs cartpole --quick   its speed on this machine, beside its peers
+      hotloop envs tag                      one in full: options, rewards
+      hotloop bench envs cartpole --quick   its speed here, beside its peers
     """
 
 

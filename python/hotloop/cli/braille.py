@@ -32,7 +32,9 @@ def draw(lines: Sequence[Line], *, width: int, height: int, colored: bool) -> li
     every = [line.curve for line in lines if len(line.curve.x)]
     left, right = min(float(c.x.min()) for c in every), max(float(c.x.max()) for c in every)
     low, high = min(float(c.y.min()) for c in every), max(float(c.y.max()) for c in every)
-    wide, tall = right - left or 1.0, high - low or 1.0
+    if low == high:
+        high = low + (abs(low) or 1.0)
+    wide, tall = right - left or 1.0, high - low
     cells = np.zeros((height, width), np.int64)
     owner = np.full((height, width), -1)
     # Those in front are drawn last, and own the character's color.
@@ -59,7 +61,9 @@ def draw(lines: Sequence[Line], *, width: int, height: int, colored: bool) -> li
         picture.append(f"{label:>{margin}} │{drawn.rstrip()}")
     begin, end = short_signed(left), short_signed(right)
     picture.append(f"{'':>{margin}} └{'─' * width}")
-    picture.append(f"{'':>{margin}}  {begin}{end:>{max(1, width - len(begin))}}")
+    # Where both ends of the scale do not fit, the right one is left out.
+    ends = f"{begin}{end:>{width - len(begin)}}" if len(begin) + len(end) < width else begin
+    picture.append(f"{'':>{margin}}  {ends}")
     legend = (line for line in lines if not line.is_behind)
     picture += [f"{'':>{margin}}  {_paint('──', line.color, False, colored)} {line.title}" for line in legend]
     return picture

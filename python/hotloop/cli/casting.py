@@ -138,7 +138,7 @@ def played(what: str, changes: list[str], seed: int, episodes: int, trust: bool)
     from hotloop.episodes.episode import fresh_seed
     from hotloop.policies.agent import load
 
-    path = naming.find(what)
+    path = naming.find(what, [entry["name"] for entry in _core.list_envs()])
     agent = load(path, trust=trust)
     load_trusted_env(agent.path.parent.parent, agent.env, trust=trust)
     changed = {**agent.options, **options}

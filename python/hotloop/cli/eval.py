@@ -106,9 +106,9 @@ def evaluate(
         found = _play_python(agent, episodes, fresh_seed(seed), deterministic=not stochastic)
     _keep(folder, store, agent.steps, found, how)
     if as_json:
-        emit("end", run=path.name, path=str(agent.path), env=agent.env, steps=agent.steps, **plain(vars(found)))
+        emit("end", run=path.name, path=str(agent.path), env=agent.env, steps=agent.steps, **plain(vars(found)), **how)
     else:
-        for line in _in_words(agent, found):
+        for line in _in_words(agent, found, [*(changes or []), *(["drawn actions"] if stochastic else [])]):
             print(line)
     _require(found.mean, at_least)
 
@@ -179,7 +179,7 @@ def _keep(run: Path | None, store: str | None, steps: int, found: Evaluation, ho
         tell(f"The result could not be recorded with the run: {error.strerror}.")
         return
     place = find_store(store, home_of(run))
-    if place is None or first.get("store") not in (None, place.shown):
+    if place is None or not (first.get("store") is None or place.is_of(first)):
         return
     try:
         with Link(place) as link:
@@ -204,18 +204,20 @@ def _play_python(agent: Agent, episodes: int, seed: int, *, deterministic: bool)
         raise UserError(str(error)) from None
 
 
-def _in_words(agent: Agent, found: Evaluation) -> list[str]:
+def _in_words(agent: Agent, found: Evaluation, special: list[str]) -> list[str]:
     from hotloop.text import measured
 
+    how = f" ({', '.join(special)})" if special else ""
+    what = f"{agent.env}{how} at step {agent.steps}"
     metrics = [f"{name} {measured(value)}" for name, value in found.metrics.items()]
     if found.exact:
         return [
-            f"{agent.env} at step {agent.steps}: expected return {found.mean:.5f} exactly, worked out by enumeration",
+            f"{what}: expected return {found.mean:.5f} exactly, worked out by enumeration",
             f"length: mean {measured(found.length_mean)}",
             *metrics,
         ]
     return [
-        f"{agent.env} at step {agent.steps}: mean return {measured(found.mean)} over {found.episodes} episodes "
+        f"{what}: mean return {measured(found.mean)} over {found.episodes} episodes "
         f"(95 %: {measured(found.low)} to {measured(found.high)})",
         f"returns: deviation {measured(found.std)}, lowest {measured(found.return_min)}, "
         f"median {measured(found.return_median)}, highest {measured(found.return_max)}",

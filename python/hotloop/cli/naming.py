@@ -1,5 +1,6 @@
 """How people name runs on the command line: a path, a name, an id, the beginning of one, or `last`."""
 
+from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -7,27 +8,35 @@ from hotloop.cli.output import UserError
 from hotloop.training.runs import home
 
 
-def find(text: str) -> Path:
-    """The folder that the text names."""
+def find(text: str, envs: Sequence[str] = ()) -> Path:
+    """The folder that the text names. Where the name of an env could stand, too, those are `envs`."""
     given = Path(text)
     if given.is_dir() and any((given / name).is_file() for name in ("config.yaml", "manifest.json")):
         return given
     runs = {path.parent.name: path.parent for path in (home() / "runs").glob("*/config.yaml")}
     if text in runs:
         return runs[text]
-    if not runs:
-        raise UserError(f"there is no run {text!r}: {home() / 'runs'} has none yet")
-    if text == "last":
-        return max(runs.values(), key=lambda path: ((path / "config.yaml").stat().st_mtime_ns, path.name))
+    if text == "last" and runs:
+        return max(runs.values(), key=lambda path: (_begun(path), path.name))
     fitting = sorted(name for name in runs if name.startswith(text)) or _by_id(runs, text)
     if len(fitting) == 1:
         return runs[fitting[0]]
     if fitting:
         more = f" and {len(fitting) - 3} more" if len(fitting) > 3 else ""
         raise UserError(f"{text!r} could be any of {', '.join(fitting[:3])}{more}: say more of the name")
-    near = get_close_matches(text, runs, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else f" in {home() / 'runs'}"
-    raise UserError(f"there is no run {text!r}{hint}")
+    kind = "run and no env" if envs else "run"
+    if near := get_close_matches(text, [*envs, *runs], n=1):
+        raise UserError(f"there is no {kind} {text!r}; did you mean {near[0]!r}?")
+    where = f" in {home() / 'runs'}" if runs else f": {home() / 'runs'} has none yet"
+    raise UserError(f"there is no {kind} {text!r}{where}")
+
+
+def _begun(path: Path) -> float:
+    """When a run began, by which the store orders them, too; going on with one does not make it the last."""
+    from hotloop.tracking import journal
+
+    first = journal.first_start(path / journal.NAME)
+    return float(first["at"]) if first is not None else (path / "config.yaml").stat().st_mtime
 
 
 def _by_id(runs: dict[str, Path], text: str) -> list[str]:

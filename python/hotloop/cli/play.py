@@ -55,7 +55,9 @@ def play(
     Frames follow each other when the output is no terminal. A run keeps the
     best episodes of its evaluations as replays, in its folder `replays`.
     """
-    if (what is None) == (replay is None):
+    if what is not None and replay is not None:
+        raise UserError(f"a replay has its own env and actions: leave out {what!r}, or --replay")
+    if what is None and replay is None:
         raise UserError("play what? Name a run, or an env ('hotloop envs' lists them), or a replay with --replay")
     for option, value, least in (("--episodes", episodes, 1), ("--seed", seed, 0), ("--steps", steps, 1)):
         if not least <= value < 2**63:

@@ -1,4 +1,4 @@
-"""`hotloop runs list`, `show` and `delete`: the runs of the store."""
+"""`hotloop runs list` and `delete`: the runs of the store."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import contextlib
 import math
 import operator
 import re
+import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -26,10 +27,15 @@ StoreOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")]
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="An id, a name, the beginning of one, or 'last'.")]
 RunsArgument = Annotated[
-    list[str], typer.Argument(metavar="RUN...", help="Ids, names, beginnings of them, or 'last'.", show_default=False)
+    list[str],
+    typer.Argument(
+        metavar="RUN...", help="Ids, names, beginnings of them, 'last', or names with * in them.", show_default=False
+    ),
 ]
 
 COLUMNS: Final = ("id", "name", "env", "seed", "status", "created", "steps", "return", "best", "seconds")
+# Which of them are left out first where a terminal is too narrow.
+_LEAVING: Final = ("seconds", "env", "created", "seed", "id", "steps")
 _SHORT: Final = {"return": "return_recent"}
 _OPERATORS: Final = {
     "!=": operator.ne,
@@ -59,6 +65,19 @@ def opened(store: str | None) -> Iterator[Store]:
             yield found
     except StoreError as error:
         raise UserError(str(error)) from None
+
+
+def all_that_fit(store: Store, texts: Sequence[str]) -> list[StoredRun]:
+    """The runs that are meant, each once; a name with * in it means every run that fits."""
+    from fnmatch import fnmatchcase
+
+    found: dict[str, StoredRun] = {}
+    for text in texts:
+        fitting = [run for run in store.runs() if fnmatchcase(run.name, text)] if "*" in text else [store.find(text)]
+        if not fitting:
+            raise UserError(f"no run's name is like {text!r}")
+        found |= {run.id: run for run in fitting}
+    return list(found.values())
 
 
 @app.command("list")
@@ -96,54 +115,26 @@ def list_runs(
             values.must_be_known(name)
         runs = [run for run in values.runs if all(_fits(values.of(run, c[0]), *c[1:]) for c in conditions)]
         runs.sort(key=lambda run: _order(values.of(run, key), descending), reverse=descending)
-        shown = runs if every else runs[:limit]
-        rows = [[values.of(run, name) for name in names] for run in shown]
+        some = runs if every else runs[:limit]
+        rows = [[values.of(run, name) for name in names] for run in some]
     if as_json:
         for row in rows:
-            emit("run", **dict(zip(names, map(_plain, row), strict=True)))
-        emit("end", runs=len(runs), shown=len(shown))
+            emit("run", **dict(zip(names, map(finite, row), strict=True)))
+        emit("end", runs=len(runs), shown=len(some))
         return
     from hotloop.cli.tables import table
 
     if not runs:
         tell("No run fits." if conditions else "There are no runs yet: 'hotloop train cartpole' makes one.")
         return
-    texts = [[_shown(name, value) for name, value in zip(names, row, strict=True)] for row in rows]
-    right = [i for i in range(len(names)) if any(isinstance(row[i], int | float) for row in rows) and names[i] != "id"]
-    print("\n".join(table(names, texts, right)))
-    if len(shown) < len(runs):
-        tell(f"{len(runs) - len(shown)} more: --all shows them.")
-
-
-@app.command()
-def show(run: RunArgument, store: StoreOption = None, as_json: JsonOption = False) -> None:
-    """Show all about one run: how it went, its settings, evaluations, checkpoints and events.
-
-    \b
-      hotloop runs show last
-      hotloop runs show 3f2a --json | jq .config
-    """
-    from hotloop.text import plain
-
-    with opened(store) as found:
-        one = found.find(run)
-        told = {
-            **{name: getattr(one, name) for name in _PLAIN},
-            "path": str(one.path),
-            "return": one.return_recent,
-            **one.facts,
-            "config": one.config,
-            "metrics": {name: float(found.series(one, name).values[-1]) for name in found.metric_names(one)},
-            "evaluations": found.evaluations(one),
-            "checkpoints": found.checkpoints(one),
-            "events": found.events(one),
-            "resources": found.resources(one)[-16:],
-        }
-    if as_json:
-        emit("end", **plain(told))
-        return
-    for line in _in_words(told):
-        print(line)
+    texts = [[name, *(shown(name, row[place]) for row in rows)] for place, name in enumerate(names)]
+    numbers = {name for place, name in enumerate(names) if any(isinstance(row[place], int | float) for row in rows)}
+    kept = texts if columns or not sys.stdout.isatty() else _fitting(texts, shutil.get_terminal_size().columns)
+    right = [place for place, (name, *_) in enumerate(kept) if name in numbers]
+    names, *lines = (list(line) for line in zip(*kept, strict=True))
+    print("\n".join(table(names, lines, right)))
+    if len(some) < len(runs):
+        tell(f"{len(runs) - len(some)} more: --all shows them.")
 
 
 @app.command()
@@ -160,7 +151,7 @@ def delete(
       hotloop runs delete last --yes
     """
     with opened(store) as found:
-        chosen = list({run.id: run for run in map(found.find, runs)}.values())
+        chosen = all_that_fit(found, runs)
         if not yes:
             if not sys.stdin.isatty():
                 raise UserError(f"this deletes {', '.join(run.name for run in chosen)} for good: say so with --yes")
@@ -175,6 +166,15 @@ def delete(
         emit("end", deleted=[run.id for run in chosen])
 
 
+def _fitting(columns: list[list[str]], width: int) -> list[list[str]]:
+    """The columns for which a terminal is wide enough."""
+    for name in _LEAVING:
+        if sum(max(map(len, column)) + 2 for column in columns) - 2 <= width:
+            break
+        columns = [column for column in columns if column[0] != name]
+    return columns
+
+
 class Values:
     """What any key gives of a run: a column, a setting, or the last value of a metric."""
 
@@ -186,14 +186,14 @@ class Values:
     def must_be_known(self, key: str) -> None:
         """Refuses a key that no run has, with the nearest one that exists."""
         column = _SHORT.get(key, key)
-        if column in _PLAIN or not self.runs or any(key in run.settings for run in self.runs):
+        if column in PLAIN or not self.runs or any(key in run.settings for run in self.runs):
             return
         metrics = self._store.metric_names()
         if key not in metrics:
             from difflib import get_close_matches
 
             settings = {name for run in self.runs for name in run.settings}
-            near = get_close_matches(key, [*COLUMNS, *_PLAIN, *settings, *metrics], n=1)
+            near = get_close_matches(key, [*COLUMNS, *PLAIN, *settings, *metrics], n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             raise UserError(f"no run has {key!r}: it is no column, no setting and no metric{hint}")
         self._latest[key] = self._store.latest(key)
@@ -201,14 +201,14 @@ class Values:
     def of(self, run: StoredRun, key: str) -> Any:
         """The value; nothing if this run has none."""
         column = _SHORT.get(key, key)
-        if column in _PLAIN:
+        if column in PLAIN:
             return str(run.path) if column == "path" else getattr(run, column)
         if key in self._latest:
             return self._latest[key].get(run.number)
         return run.settings.get(key)
 
 
-_PLAIN: Final = (
+PLAIN: Final = (
     "id", "name", "env", "seed", "status", "ended", "created", "seen", "steps", "iterations", "episodes", "seconds",
     "return_recent", "best", "host", "process", "path",
 )  # fmt: skip
@@ -244,11 +244,17 @@ def _order(value: Any, descending: bool) -> tuple[bool, Any]:
     return (missing != descending, "" if missing else str(value) if is_text else value)
 
 
-def _plain(value: Any) -> Any:
+def finite(value: Any) -> Any:
+    """The same with null for numbers that are not finite, which JSON cannot hold."""
+    if isinstance(value, dict):
+        return {key: finite(entry) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [finite(entry) for entry in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _shown(name: str, value: Any) -> str:
+def shown(name: str, value: Any) -> str:
+    """A value of a column in words."""
     from hotloop.text import duration, measured
 
     if value is None:
@@ -258,43 +264,3 @@ def _shown(name: str, value: Any) -> str:
     if name == "seconds":
         return duration(value)
     return measured(value) if isinstance(value, float) else str(value)
-
-
-def _in_words(told: dict[str, Any]) -> Iterator[str]:
-    from hotloop.cli.braille import short_signed
-    from hotloop.text import duration, measured, short
-
-    ended = f" ({told['ended']})" if told["ended"] else ""
-    yield f"{told['name']}  {told['id']}"
-    yield f"{told['env']}, seed {told['seed']}: {told['status']}{ended}"
-    yield f"begun {_shown('created', told['created'])} on {told['host']}, process {told['process']}"
-    yield (
-        f"{short(told['steps'])} steps, {told['episodes']} episodes in {duration(told['seconds'])}, "
-        f"return {_shown('return', told['return'])}, best evaluation {_shown('best', told['best'])}"
-    )
-    yield f"in {told['path']}"
-    versions = ", ".join(f"{name} {version}" for name, version in told["versions"].items())
-    yield f"{versions}; revision {told['git'] or 'unknown'}"
-    for facts in told["evaluations"][-5:]:
-        how = "" if facts["source"] == "training" else " by hotloop eval"
-        yield (
-            f"evaluation at step {short(facts['step'])}{how}: {_shown('mean', facts['mean'])} over {facts['episodes']} "
-            f"episodes (95 %: {_shown('low', facts['low'])} to {_shown('high', facts['high'])})"
-        )
-    for facts in told["checkpoints"][-3:]:
-        yield f"checkpoint {facts['path']}{', the best' if facts['is_best'] else ''}"
-    for facts in told["events"][-10:]:
-        yield f"{facts['level']} at step {short(facts['step'])}: {facts['what']}"
-    for facts in told["resources"][-1:]:
-        last = [entry for entry in told["resources"] if entry["time"] == facts["time"]]
-        yield "; ".join(
-            f"{entry['who']}: {measured(entry['cpu'], 3) if entry['cpu'] is not None else '-'} cores, "
-            f"{(entry['memory'] or 0) / 2**20:.0f} MB"
-            for entry in last
-        )
-    yield "last record:"
-    for name, value in told["metrics"].items():
-        yield f"  {name} {short_signed(value) if abs(value) >= 1e4 else measured(value)}"
-    yield "settings:"
-    for part, values in told["config"].items():
-        yield f"  {part}: {', '.join(f'{key}={value}' for key, value in values.items())}"

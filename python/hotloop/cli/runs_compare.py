@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hotloop.cli.output import emit
-from hotloop.cli.runs import JsonOption, RunsArgument, StoreOption, Values, opened
+from hotloop.cli.runs import JsonOption, RunsArgument, StoreOption, Values, all_that_fit, opened
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,7 +35,7 @@ def compare(
       hotloop runs compare 'cartpole-*' --metrics entropy,steps_per_second
 
     Runs that differ in nothing but their seed stand together, as mean and
-    standard deviation. A name may have * in it and means all that fit.
+    standard deviation.
     """
     names = [*MEASURES, *(name.strip() for name in (metrics.split(",") if metrics else []))]
     with opened(store) as found:
@@ -44,8 +44,7 @@ def compare(
         values = Values(found)
         for name in names:
             values.must_be_known(name)
-        chosen = [run for text in runs for run in _all_that_fit(values, found.find, text)]
-        chosen = list({run.id: run for run in chosen}.values())
+        chosen = all_that_fit(found, runs)
         groups = groups_of(chosen) if group else [[run] for run in chosen]
         told = [
             {
@@ -63,19 +62,6 @@ def compare(
         return
     for line in _in_words(names, told, differing):
         print(line)
-
-
-def _all_that_fit(values: Values, find: Any, text: str) -> list[StoredRun]:
-    from fnmatch import fnmatchcase
-
-    from hotloop.cli.output import UserError
-
-    if "*" not in text:
-        return [find(text)]
-    fitting = [run for run in values.runs if fnmatchcase(run.name, text)]
-    if not fitting:
-        raise UserError(f"no run's name is like {text!r}")
-    return fitting
 
 
 def _spread(values: Sequence[Any]) -> dict[str, Any]:

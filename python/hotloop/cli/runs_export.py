@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hotloop.cli.output import UserError, emit, tell
-from hotloop.cli.runs import JsonOption, RunsArgument, StoreOption, opened
+from hotloop.cli.runs import JsonOption, RunsArgument, StoreOption, all_that_fit, opened
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,7 +40,7 @@ def export(
     if to.suffix not in kinds:
         raise UserError(f"--to is {to}: expected a name that ends in {', '.join(kinds)}")
     with opened(store) as found:
-        chosen = list({run.id: run for run in map(found.find, runs)}.values())
+        chosen = all_that_fit(found, runs)
         try:
             count = kinds[to.suffix](to, found, chosen)
         except OSError as error:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from hotloop.cli.output import UserError, emit, tell
-from hotloop.cli.runs import JsonOption, RunsArgument, StoreOption, opened
+from hotloop.cli.runs import JsonOption, RunsArgument, StoreOption, all_that_fit, opened
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,7 +38,7 @@ def plot(
     \b
       hotloop runs plot last
       hotloop runs plot last --metric entropy --x time --smooth 0.9
-      hotloop runs plot 3f2a 91bc --group --low -30 --png returns.png
+      hotloop runs plot 'mine-*' --group --low -30 --png returns.png
 
     With --group, seeds are joined: their mean, and in the picture a band of
     one standard deviation.
@@ -48,7 +48,7 @@ def plot(
     if not 0 <= smooth < 1:
         raise UserError(f"--smooth is {smooth:g}: expected 0 or more, and less than 1")
     with opened(store) as found:
-        chosen = list({run.id: run for run in map(found.find, runs)}.values())
+        chosen = all_that_fit(found, runs)
         lines = _lines(found, chosen, metric, "step" if x == "step" else "time", low, smooth, group)
     if as_json:
         for line in lines:
@@ -129,8 +129,10 @@ def _terminal(lines: Sequence[PlotLine], metric: str, along: str) -> None:
             drawn.append(Line(line.title, line.behind, color(index), is_behind=True))
         drawn.append(Line(line.title, line.front, color(index)))
     print(f"{metric} over {along}")
-    picture = draw(drawn, width=min(100, size.columns - 12), height=16, colored=sys.stdout.isatty())
+    picture = draw(drawn, width=max(8, min(100, size.columns - 12)), height=16, colored=sys.stdout.isatty())
     print("\n".join(picture))
+    if all(len(line.front.x) == 1 for line in lines):
+        tell("There is one record only: a smaller track.interval makes more of them.")
 
 
 def _picture(path: Path, lines: Sequence[PlotLine], metric: str, along: str) -> None:

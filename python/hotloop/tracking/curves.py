@@ -27,7 +27,7 @@ class Buckets:
     """A curve in a bounded number of pieces of equal width; empty ones are left out."""
 
     x: NDArray[np.float64]
-    """The middle of each."""
+    """The mean of its points'."""
     low: NDArray[np.float64]
     high: NDArray[np.float64]
     mean: NDArray[np.float64]
@@ -73,7 +73,7 @@ def buckets(given: Curve, count: int) -> Buckets:
     begins = np.flatnonzero(np.diff(place, prepend=-1))
     sizes = np.diff(begins, append=len(place))
     return Buckets(
-        first + (place[begins] + 0.5) * width,
+        np.add.reduceat(given.x, begins) / sizes,
         np.minimum.reduceat(given.y, begins),
         np.maximum.reduceat(given.y, begins),
         np.add.reduceat(given.y, begins) / sizes,

@@ -194,11 +194,13 @@ class Feeder:
             _log.warning("%s: nothing has happened for %.0f s", self._folder.name, now - self._beat_at)
         if now < self._sample_at:
             return
-        self._sample_at = now + _SAMPLE_EVERY
         if self._sampler is None:
             from hotloop.tracking.resources import Sampler
 
+            # Loads are counted from here, so the first sample is taken the next time.
             self._sampler = Sampler()
+            return
+        self._sample_at = now + _SAMPLE_EVERY
         self._record(self._sampler.sample())
         free = shutil.disk_usage(self._folder).free
         was_low, self._is_disk_low = self._is_disk_low, free < self._disk_low

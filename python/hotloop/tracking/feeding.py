@@ -74,11 +74,21 @@ def _place(link: Link, run: str, folder: Path) -> tuple[int | None, int]:
         return None, 0
     number, taken, path = row
     other = Path(path)
+    # In the copy of a whole home its own folders count.
+    if link.place.is_home_of(folder) and not link.place.is_home_of(other):
+        return number, taken
     if other != folder.absolute() and other.exists() and not other.samefile(folder):
         known = journal.first_start(other / journal.NAME)
         if known is not None and known["id"] == run:
             raise StoreError(f"the folder {folder} is a copy of the run {other}: only one of them can be in a store")
     return number, taken
+
+
+def note_path(link: Link, run: str, folder: Path) -> None:
+    """A run that was moved lies here now."""
+    here = str(folder.absolute())
+    with link.telling():
+        link.execute("UPDATE runs SET path = ? WHERE id = ? AND path <> ?", (here, run, here))
 
 
 def _sync(path: Path) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from hotloop.tracking.errors import StoreError
 
@@ -31,6 +32,14 @@ class Place:
             return str(self.file)
         assert self.url is not None
         return re.sub(r"(//[^/@:]*):[^/@]*@", r"\1@", re.sub(r"([?&]password=)[^&]*", r"\1***", self.url))
+
+    def is_of(self, start: Mapping[str, Any]) -> bool:
+        """Whether a run that began so is recorded here; a home that was moved takes its own store along."""
+        return start.get("store") == self.shown or (self.is_default and bool(start.get("in_home")))
+
+    def is_home_of(self, folder: Path) -> bool:
+        """Whether a run's folder lies in the home whose own store this is."""
+        return self.is_default and self.file is not None and folder.absolute().parent.parent == self.file.parent
 
 
 def find_place(store: str | Path | None, home: Path) -> Place | None:

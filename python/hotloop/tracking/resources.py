@@ -22,6 +22,7 @@ class Sampler:
         self._workers: dict[int, psutil.Process] = {}
         self._process.cpu_percent()
         psutil.cpu_percent()
+        self._of_workers()
         self._gpu_program = shutil.which("nvidia-smi")
 
     def sample(self) -> dict[str, dict[str, Any]]:
@@ -43,12 +44,14 @@ class Sampler:
     def _of_workers(self) -> dict[str, dict[str, Any]]:
         """The processes that this one has started, which is what workers are."""
         found = {child.pid: child for child in self._process.children()}
-        # Objects are kept: the load of a process is counted from one look at it to the next.
+        # Objects are kept: a load is counted from one look at a process to the next, so at the first there is none.
+        new = found.keys() - self._workers.keys()
         self._workers = {pid: self._workers.get(pid, child) for pid, child in found.items()}
         told = {}
         for index, (pid, worker) in enumerate(sorted(self._workers.items())):
             try:
-                told[f"worker {index}"] = {**_of(worker), "process": pid}
+                seen = _of(worker)
+                told[f"worker {index}"] = {**seen, "cpu": None if pid in new else seen["cpu"], "process": pid}
             except psutil.Error:
                 continue  # it has just ended
         return told

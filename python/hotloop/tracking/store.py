@@ -140,10 +140,12 @@ class Store:
             if known.get(str(run.absolute())) == path.stat().st_size:
                 continue
             first = journal.first_start(path)
-            if first is None or first.get("store") != self.place.shown or is_in_use(run):
+            if first is None or not self.place.is_of(first) or is_in_use(run):
                 continue
             try:
                 feeding.feed(self._link, run)
+                if str(run.absolute()) not in known:
+                    feeding.note_path(self._link, first["id"], run)
             except StoreReadOnlyError:
                 raise
             except StoreError as error:
@@ -181,8 +183,8 @@ class Store:
             return fitting[0]
         if fitting:
             more = f" and {len(fitting) - 3} more" if len(fitting) > 3 else ""
-            names = ", ".join(run.name for run in fitting[:3])
-            raise StoreError(f"{text!r} could be any of {names}{more}: say more of the name")
+            names = ", ".join(f"{run.name} ({run.id})" for run in fitting[:3])
+            raise StoreError(f"{text!r} could be any of {names}{more}: say more of the name or id")
         near = get_close_matches(text, [run.name for run in runs], n=1)
         hint = f"; did you mean {near[0]!r}?" if near else f" in {self.place.shown}"
         raise StoreError(f"there is no run {text!r}{hint}")

@@ -169,6 +169,7 @@ def _start_facts(report: StartReport, run: str, store: Place | None) -> dict[str
         "host": platform.node(),
         "process": os.getpid(),
         "store": None if store is None else store.shown,
+        "in_home": store is not None and store.is_default,
         "learner": report.learner,
         "parameters": report.parameters,
         "threads": report.num_threads,
