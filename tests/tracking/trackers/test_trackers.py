@@ -12,6 +12,8 @@ import pytest
 
 import hotloop
 from hotloop.tracking import journal
+from hotloop.tracking.errors import StoreError
+from hotloop.tracking.trackers import maker
 from hotloop.training import TrainingError
 
 QUICK: dict[str, Any] = {
@@ -56,7 +58,8 @@ def test_tensorboard_has_the_curves_and_forgets_what_a_resumed_run_makes_again(t
     assert read() == pytest.approx(records(run.path))
 
 
-def test_mlflow_has_settings_and_curves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("where", ["unless told otherwise", "in files"])
+def test_mlflow_has_settings_and_curves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
     pytest.importorskip("mlflow")
     code = f"""
 import json, hotloop
@@ -69,11 +72,20 @@ experiment = client.get_experiment_by_name("hotloop")
 print(found.info.status, found.data.params["ppo.horizon"])
 print(json.dumps({{point.step: point.value for point in client.get_metric_history(found.info.run_id, "value_loss")}}))
 """
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", (tmp_path / "mlruns").as_uri())
-    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    if where == "in files":
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", (tmp_path / "mlruns").as_uri())
+        monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     path, status, points = output(code)[-3:]
     assert status == "FINISHED 16"
     assert {int(step): value for step, value in json.loads(points).items()} == pytest.approx(records(Path(path)))
+
+
+def test_a_tracker_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "tensorboard").write_text("where its folder should be")
+    with pytest.raises(StoreError, match="^tensorboard cannot be used: "):
+        maker("tensorboard", tmp_path)()
 
 
 def test_weights_and_biases_keeps_a_run_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

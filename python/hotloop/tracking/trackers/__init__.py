@@ -43,7 +43,10 @@ def maker(name: str, folder: Path) -> Callable[[], Tracker]:
     """What makes the tracker of a name for a run's folder; its package is imported then."""
 
     def make() -> Tracker:
-        made: Tracker = import_module(f"{__name__}.{name}").make(folder)
+        try:
+            made: Tracker = import_module(f"{__name__}.{name}").make(folder)
+        except Exception as error:
+            raise StoreError(f"{name} cannot be used: {error}") from error
         return made
 
     return make
