@@ -62,6 +62,13 @@ def test_a_runs_policy_plays_what_eval_counts(home: Path, run: str, how: list[st
     assert sum(event["steps"] for event in played) / 3 == pytest.approx(counted["length_mean"])
 
 
+def test_an_evaluation_can_change_the_envs_options(home: Path) -> None:
+    (found,) = hotloop_json("eval", "poles", "env.sutton_barto_reward=true", "--episodes", "3")
+    assert (found["mean"], found["options"]) == (-1, {"sutton_barto_reward": True})
+    shown = hotloop("runs", "show", "poles").stdout
+    assert "by hotloop eval (env.sutton_barto_reward=True): -1 over 3 episodes" in shown
+
+
 @pytest.mark.parametrize("kind", ["mp4", "gif"])
 def test_a_video_is_written(home: Path, tmp_path: Path, kind: str) -> None:
     path = tmp_path / f"it.{kind}"

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hotloop.config import Config, load_config
+from hotloop.config import Config, ConfigError, load_config
 from hotloop.training.python_evaluation import evaluate_python
 
 ENVS = """
@@ -73,3 +73,9 @@ def test_an_episode_that_never_ends_counts_as_it_stands(config: Any) -> None:
 def test_seats_that_nobody_takes_have_no_episodes(config: Any) -> None:
     found = evaluate_python(Still(), config([4, 0, 6]), episodes=4, seed=0)
     assert (found.episodes, found.mean) == (4, 5.0)
+
+
+def test_an_env_with_other_spaces_than_the_policy_knows_is_refused(config: Any) -> None:
+    known = {"observation": None, "action": None, "masked": False}
+    with pytest.raises(ConfigError, match="the policy does not fit vectors:Vector with these options"):
+        evaluate_python(Still(), config([2, 2, 2]), episodes=1, seed=0, known=known)

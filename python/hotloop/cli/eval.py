@@ -78,10 +78,7 @@ def evaluate(
         load_trusted_env(agent.path.parent.parent, agent.env, trust=trust)
     except (ConfigError, TrainingError) as error:
         raise UserError(str(error)) from None
-    if changes and not is_native(agent.env):
-        raise UserError(f"{changes[0]} cannot be changed here: Python envs keep the options of their run")
-    changed = _options(agent, changes or []) if is_native(agent.env) else {}
-    options = {**agent.options, **changed}
+    options = {**agent.options, **_changed_options(agent, changes or [])}
     how = {"seed": seed, "deterministic": not stochastic, "options": options}
     folder = _run_folder(agent.path) if keep else None
     if (suite := suite_of(agent.env)) is not None and not changes:
@@ -103,7 +100,7 @@ def evaluate(
             action_repeat=agent.action_repeat,
         )
     else:
-        found = _play_python(agent, episodes, fresh_seed(seed), deterministic=not stochastic)
+        found = _play_python(agent, options, episodes, fresh_seed(seed), deterministic=not stochastic)
     _keep(folder, store, agent.steps, found, how)
     if as_json:
         emit("end", run=path.name, path=str(agent.path), env=agent.env, steps=agent.steps, **plain(vars(found)), **how)
@@ -132,16 +129,19 @@ def _require(mean: float, at_least: float | None) -> None:
         raise typer.Exit(1)
 
 
-def _options(agent: Agent, changes: list[str]) -> dict[str, Any]:
-    """The options of the env to change, checked; those that change what the policy sees or does are refused."""
+def _changed_options(agent: Agent, changes: list[str]) -> dict[str, Any]:
+    """The options of the env to change; a native env's are checked, and refused if the policy would not fit."""
     from hotloop.config import ConfigError
     from hotloop.config.loading import build, parse_overrides
+    from hotloop.envs.registry import is_native
 
     try:
         parts = parse_overrides(changes)
         if other := [part for part in parts if part != "env"]:
             raise UserError(f"{other[0]}... cannot be changed here: only options of the env, such as env.KEY=VALUE")
-        changed = parts.get("env", {})
+        changed = dict(parts.get("env", {}))
+        if not is_native(agent.env):
+            return changed
         build({"env": {"name": agent.env, **agent.options, **changed}, "train": {"steps": 1}})
     except ConfigError as error:
         raise UserError(str(error)) from None
@@ -188,19 +188,23 @@ def _keep(run: Path | None, store: str | None, steps: int, found: Evaluation, ho
         tell(f"The result is recorded in the run's folder only: {error}")
 
 
-def _play_python(agent: Agent, episodes: int, seed: int, *, deterministic: bool) -> Evaluation:
+def _play_python(agent: Agent, options: dict[str, Any], episodes: int, seed: int, *, deterministic: bool) -> Evaluation:
     """Plays Python envs, in processes as the run's config has them."""
     from hotloop.config import ConfigError
     from hotloop.config.loading import stored_config
+    from hotloop.config.models import EnvConfig
+    from hotloop.runners.health import EnvError
     from hotloop.training.python_evaluation import evaluate_python
 
     folder = _run_folder(agent.path)
     if folder is None:
         raise UserError(f"{agent.path} lies in no run: how its Python envs are made is not known")
     try:
-        config = stored_config(folder / "config.yaml")
-        return evaluate_python(agent.learner, config, episodes=episodes, seed=seed, deterministic=deterministic)
-    except ConfigError as error:
+        config = stored_config(folder / "config.yaml").model_copy(update={"env": EnvConfig(name=agent.env, **options)})
+        return evaluate_python(
+            agent.learner, config, episodes=episodes, seed=seed, deterministic=deterministic, known=agent.described
+        )
+    except (ConfigError, EnvError) as error:
         raise UserError(str(error)) from None
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from hotloop.config import ConfigError
 from hotloop.training.evaluation import LONGEST, Evaluation
 from hotloop.training.sources import make_runner
 
@@ -13,14 +15,27 @@ if TYPE_CHECKING:
     from hotloop.config import Config
     from hotloop.policies.acting import Acts
 
+_SEEN: Final = ("observation", "action", "masked")
+
 
 def evaluate_python(
-    learner: Acts, config: Config, *, episodes: int, seed: int, deterministic: bool = True
+    learner: Acts,
+    config: Config,
+    *,
+    episodes: int,
+    seed: int,
+    deterministic: bool = True,
+    known: Mapping[str, Any] | None = None,
 ) -> Evaluation:
-    """Plays episodes on fresh processes; an episode that a fault cut is played again."""
+    """Plays episodes on fresh processes; an episode that a fault cut is played again.
+
+    `known` describes what the policy sees and does, if that has to be checked.
+    """
     envs = min(config.runner.num_envs, episodes)
     runner = make_runner(config.env.name, config.env.options, config.runner, envs)
     with runner:
+        if known is not None and any(runner.described[part] != known[part] for part in _SEEN):
+            raise ConfigError(f"the policy does not fit {config.env.name} with these options: other spaces")
         rows = runner.num_envs
         quota = -(-episodes // rows)
         played: list[list[Any]] = [[] for _ in range(rows)]

@@ -84,7 +84,7 @@ print(json.dumps({{point.step: point.value for point in client.get_metric_histor
 
 def test_a_tracker_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "tensorboard").write_text("where its folder should be")
-    with pytest.raises(StoreError, match="^tensorboard cannot be used: "):
+    with pytest.raises(StoreError, match=r"^tensorboard cannot be used: "):
         maker("tensorboard", tmp_path)()
 
 
