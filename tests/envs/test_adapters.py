@@ -42,6 +42,14 @@ class Race:
         pass
 
 
+class SilentRace(Race):
+    """The same, but nobody is told of the fall."""
+
+    def step(self, actions: dict[str, int]) -> Any:
+        obs, rewards, ends, *told = super().step(actions)
+        return obs, rewards, {**ends, "b": False}, *told
+
+
 class Turns:
     """Two agents move in turn, three times each."""
 
@@ -112,8 +120,9 @@ def make(env: Any) -> Any:
     return hotloop.make_vec(env, 2, num_workers=0, autoreset_mode="same_step")
 
 
-def test_parallel_agents_are_rows_and_the_dead_do_not_decide() -> None:
-    with make(Race) as runner:
+@pytest.mark.parametrize("env", [Race, SilentRace])
+def test_parallel_agents_are_rows_and_the_dead_do_not_decide(env: Any) -> None:
+    with make(env) as runner:
         _, info = runner.reset(seed=0)
         assert (runner.seats, runner.num_envs) == (2, 4)
         valid, ends = [info["valid"].tolist()], []

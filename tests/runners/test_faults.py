@@ -183,6 +183,18 @@ def test_a_worker_that_hangs_whenever_it_is_asked_ends_in_a_report() -> None:
         assert runner.snapshot()
 
 
+class Sleeper(Counter):
+    """Is never made."""
+
+    def __init__(self) -> None:
+        time.sleep(3600)
+
+
+def test_envs_that_take_too_long_to_be_made_are_an_error_that_says_where() -> None:
+    with pytest.raises(EnvError, match=r"took more than 3 s to make its envs(.|\n)*boot.py(.|\n)*in main"):
+        hotloop.make_vec(Sleeper, 1, num_workers=1, limits=Limits(start=3.0))
+
+
 class Parent(Counter):
     """Has processes of its own, one of which holds all files open that it inherits."""
 

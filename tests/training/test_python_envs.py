@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gymnasium import spaces
 
 import hotloop
 from hotloop.runners.health import WorkerHealth, in_words
@@ -14,6 +15,7 @@ from hotloop.training import TrainingError
 from hotloop.training.callbacks import Callback, ProgressReport, StartReport, TroubleReport
 from hotloop.training.recorder import _with_health
 from tests.cli.command import complaint, hotloop_json
+from tests.runners.python_envs import counter
 
 SMALL = {
     "runner.num_envs": 8,
@@ -66,6 +68,31 @@ def test_cartpole_of_gymnasium_is_learned_resumed_and_evaluated(tmp_path: Path) 
     agent = hotloop.load(run.path)
     assert agent.act([0.0, 0.0, 0.1, 0.5]) in (0, 1)
     assert hotloop_json("eval", str(run.path), "--episodes", "6")[-1]["episodes"] == 6
+
+
+def test_what_a_module_has_is_trained_on_by_its_name(tmp_path: Path) -> None:
+    run = hotloop.train(counter, steps=128, home=tmp_path, config=SMALL)
+    assert f"name: {COUNTER}" in (run.path / "config.yaml").read_text()
+
+    @hotloop.compiled(observation=spaces.Discrete(2), action=spaces.Discrete(2), debug=True)
+    class Flip:
+        side: int
+
+        def reset(self) -> None:
+            self.side = 0
+
+        def step(self, action: int) -> tuple[float, bool]:
+            self.side = action
+            return 1.0, action == 1
+
+        def observe(self, obs: Any) -> None:
+            obs[0] = self.side
+
+    small: dict[str, object] = {"ppo.horizon": 16, "runner.num_envs": 8, "ppo.minibatch_size": 64}
+    assert hotloop.train(Flip, steps=128, home=tmp_path, config=small).steps >= 128
+    for bad in (lambda: counter(), 3):
+        with pytest.raises(TypeError, match=r"no name that leads to it(.|\n)*'MODULE:FACTORY'"):
+            hotloop.train(bad, home=tmp_path)  # type: ignore[arg-type]
 
 
 def test_a_factory_named_by_a_run_made_elsewhere_needs_trust(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

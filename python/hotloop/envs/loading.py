@@ -62,6 +62,26 @@ def load_env(env: str) -> str:
     return name
 
 
+def name_of(env: object) -> str:
+    """The name that leads to what a program gave as an env: a run keeps no more than that."""
+    module = sys.modules.get("hotloop.envs.compiled")
+    if module is not None and isinstance(env, module.CompiledEnv):
+        return cast("CompiledEnv", env).load()
+    from hotloop.envs.adapters.opening import factory
+
+    name = f"{getattr(env, '__module__', None)}:{getattr(env, '__qualname__', None)}"
+    try:
+        found = None if name.startswith("__main__:") else factory(name)
+    except (ImportError, AttributeError, TypeError, ValueError):
+        found = None
+    if found is not env:
+        raise TypeError(
+            f"env is {env!r}, which has no name that leads to it: a run keeps the name of its env, to be resumed and "
+            "evaluated by. Put what makes the env into a module, and give it from there or as 'MODULE:FACTORY'"
+        )
+    return name
+
+
 def _imported(name: str) -> CompiledEnv:
     """The compiled env that a whole name stands for."""
     from hotloop.code import named_code

@@ -177,7 +177,10 @@ class Herd:
         # A process that an env started may hold the connection open after its worker's end.
         while not child.connection.poll(0.2) and child.poll() is None:
             if time.monotonic() > end:
-                raise EnvError(f"worker {child.index} took more than {self._limits.start:g} s to make its envs")
+                child.end("timeout", "")
+                raise EnvError(
+                    f"worker {child.index} took more than {self._limits.start:g} s to make its envs\n{child.stack()}"
+                )
         try:
             told = child.connection.recv() if child.connection.poll() else None
         except (EOFError, OSError):

@@ -95,7 +95,7 @@ class Fault:
     worker: int | None = None
     """Which worker process had the env."""
     seed: int | None = None
-    """What the env's episode was seeded with, if it was."""
+    """What the env was last seeded with: at the run's start, or when it was replaced."""
     actions: tuple[Any, ...] = ()
     """The last actions that the env was sent, oldest first."""
     traceback: str = ""

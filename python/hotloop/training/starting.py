@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,12 +10,13 @@ from hotloop.training.errors import TrainingError
 
 if TYPE_CHECKING:
     from hotloop.config import Config
+    from hotloop.envs.compiled import CompiledEnv
     from hotloop.training.callbacks import Callback
     from hotloop.training.runs import Run
 
 
 def train(
-    env: str | None = None,
+    env: str | Callable[..., Any] | CompiledEnv | None = None,
     *,
     steps: int | None = None,
     episodes: int | None = None,
@@ -39,7 +40,8 @@ def train(
     moment goes on with `resume`, and ends with the very weights that it would have had.
 
     Args:
-        env: The name of a native env; may be left out with `resume`.
+        env: The name of an env, or something of a module to call for one, or a class with `hotloop.compiled`; may be
+            left out with `resume`.
         steps: End after this many steps. This and the next three stand for `train.steps` and so on of the config.
         episodes: End after this many finished episodes.
         minutes: End after this many minutes.
@@ -66,10 +68,13 @@ def train(
     from functools import partial
 
     from hotloop.config.loading import stored_config
+    from hotloop.envs.loading import name_of
     from hotloop.training.runs import find_run
     from hotloop.training.trainer import Trainer
     from hotloop.training.trust import named_in, remember
 
+    if env is not None and not isinstance(env, str):
+        env = name_of(env)
     limits = {"steps": steps, "episodes": episodes, "minutes": minutes, "until": until}
     limits = {key: value for key, value in limits.items() if value is not None}
     if resume is not None:
