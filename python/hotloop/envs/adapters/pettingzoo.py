@@ -64,9 +64,9 @@ class ParallelEnv(Seats):
         rows.reward[:] = [number(rewards.get(agent, 0.0)) for agent in self.agents]
         ends = np.array([agent in alive and bool(terminated.get(agent, False)) for agent in self.agents])
         limits = np.array([agent in alive and bool(truncated.get(agent, False)) for agent in self.agents])
-        # Some envs take agents away without a word.
-        left = alive.difference(self._env.agents)
-        ends |= np.array([agent in left for agent in self.agents]) & ~limits
+        if left := alive.difference(self._env.agents):
+            # Some envs take agents away without a word.
+            ends |= np.array([agent in left for agent in self.agents]) & ~limits
         np.greater(ends, over, out=rows.terminated)
         np.greater(limits, over | ends, out=rows.truncated)
         over |= ends | limits
