@@ -185,6 +185,20 @@ def test_what_a_table_earns_is_shown_as_exact(home: Path) -> None:
     command("runs", "delete", "table", "--yes")
 
 
+def test_options_that_were_left_as_they_are_are_known(home: Path) -> None:
+    assert listed("env.length=0.5") == ["other", "plain-2", "plain-1", "plain-0"]
+    assert listed("env.length=0.7") == []
+    hotloop.train("cartpole", steps=1024, config={**QUICK, "env.length": 0.7}, name="longer", home=home)
+    hotloop.train("catch", steps=1024, config={**QUICK, "policy.encoder": "auto"}, name="catching", home=home)
+    one, two, _ = hotloop_json("runs", "compare", "longer", "other")
+    assert (one["settings"]["env.length"], two["settings"]["env.length"]) == (0.7, 0.5)
+    _, three, _ = hotloop_json("runs", "compare", "longer", "catching")
+    assert three["settings"]["env.name"] == "catch"
+    assert "env.length" not in three["settings"]
+    assert "env: name=cartpole, max_steps=500, " in command("runs", "show", "other").stdout
+    command("runs", "delete", "longer", "catching", "--yes")
+
+
 def test_times_are_told_to_the_millisecond(home: Path) -> None:
     (told,) = hotloop_json("runs", "show", "plain-0")
     (row, _) = hotloop_json("runs", "list", "name=plain-0", "--columns", "created")

@@ -79,6 +79,9 @@ def _differences(runs: Sequence[StoredRun]) -> list[dict[str, Any]]:
     settings = [run.settings for run in runs]
     keys = sorted({key for one in settings for key in one} - {"train.seed"})
     differing = [key for key in keys if any(one.get(key) != settings[0].get(key) for one in settings)]
+    if "env.name" in differing:
+        # Options that only some of the envs have say nothing.
+        differing = [key for key in differing if not key.startswith("env.") or all(key in one for one in settings)]
     return [{key: one.get(key) for key in differing} for one in settings]
 
 

@@ -225,7 +225,7 @@ class _Writer:
             self._changes.clear()
 
 
-_FACTS: Final = ("learner", "parameters", "threads", "versions", "git", "machine")
+_FACTS: Final = ("learner", "parameters", "threads", "versions", "git", "machine", "env_options")
 
 
 def flattened(event: Event) -> Iterator[tuple[str, Any]]:

@@ -73,8 +73,10 @@ class StoredRun:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The config by dotted names."""
-        return {f"{part}.{key}": value for part, values in self.config.items() for key, value in values.items()}
+        """The config by dotted names, with those options of a native env that were left as they are."""
+        options = self.facts.get("env_options") or {}
+        config = {**self.config, "env": options | self.config["env"]}
+        return {f"{part}.{key}": value for part, values in config.items() for key, value in values.items()}
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import secrets
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from hotloop import _core
 from hotloop.text import plain
 from hotloop.tracking import facts, journal
 from hotloop.tracking.feeder import Feeder, Notice
@@ -18,6 +19,7 @@ from hotloop.training.record_lines import record_line
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from hotloop.config.models import EnvConfig
     from hotloop.runners.health import WorkerHealth
     from hotloop.tracking.places import Place
     from hotloop.training.callbacks import (
@@ -177,4 +179,12 @@ def _start_facts(report: StartReport, run: str, store: Place | None) -> dict[str
         "git": facts.git_revision(),
         "machine": facts.machine(),
         "config": report.config.model_dump(mode="json"),
+        "env_options": _env_options(report.config.env),
     }
+
+
+def _env_options(env: EnvConfig) -> dict[str, Any]:
+    """The env's options; of a native env also those that were left as they are."""
+    if not _core.has_env(env.name):
+        return env.options
+    return {option["name"]: option["default"] for option in _core.env_entry(env.name)["options"]} | env.options
