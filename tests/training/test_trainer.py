@@ -1,5 +1,6 @@
 """The trainer: limits, events, evaluation, trouble, repetition."""
 
+import hashlib
 import json
 import math
 import os
@@ -331,6 +332,24 @@ def test_a_run_that_was_tampered_with_is_found_out(tmp_path: Path) -> None:
     config = run.path / "config.yaml"
     config.write_text(config.read_text().replace("gamma: 0.99", "gamma: 0.98"))
     assert not verify(run.path).same_policy
+
+
+def test_every_checkpoint_that_was_kept_is_verified(tmp_path: Path) -> None:
+    run = train(tmp_path, train__steps=12 * ITERATION, train__checkpoint_every=5)
+    oldest, _, newest = sorted((run.path / "checkpoints").glob("[0-9]*"), key=lambda path: int(path.name))
+    assert verify(run.path).same
+    policy = oldest / "policy.safetensors"
+    policy.write_bytes(policy.read_bytes()[:-1] + b"x")
+    found = verify(run.path)
+    assert found.same_policy
+    assert f"{oldest} is damaged" in found.differences[0]
+    # With a checksum that fits it is no damage, but it is still not what the run made.
+    manifest = json.loads((oldest / "manifest.json").read_text())
+    manifest["files"]["policy.safetensors"]["sha256"] = hashlib.sha256(policy.read_bytes()).hexdigest()
+    (oldest / "manifest.json").write_text(json.dumps(manifest))
+    assert verify(run.path).differences == (f"the weights at step {oldest.name} differ",)
+    (newest / "policy.safetensors").write_bytes(b"")
+    assert any(f"{newest} is damaged" in difference for difference in verify(run.path).differences)
 
 
 def test_debugging_gives_the_same_weights_and_every_iteration(tmp_path: Path) -> None:

@@ -23,6 +23,8 @@ class Repetition(NamedTuple):
     """Iterations after which there was a record: also where the run had ended before it went on with other limits."""
     evaluations: frozenset[int] = frozenset()
     """Iterations after which there was an evaluation."""
+    checkpoints: frozenset[int] = frozenset()
+    """Iterations whose checkpoints are still there."""
 
 
 class Plan:
@@ -41,6 +43,7 @@ class Plan:
         self._last_iteration = None if repeated is None else repeated.last_iteration
         self._records = frozenset() if repeated is None else repeated.records
         self._evaluations = frozenset() if repeated is None else repeated.evaluations
+        self._checkpoints = frozenset() if repeated is None else repeated.checkpoints
         self._record = config.track.interval
         self._checkpoint = config.train.checkpoint_every
         self._evaluate = config.train.evaluate_every if config.train.evaluate_episodes else 0
@@ -72,7 +75,7 @@ class Plan:
 
     def is_checkpoint_due(self, iterations: int) -> bool:
         """Whether a checkpoint falls on the end of these iterations."""
-        return self._checkpoint > 0 and iterations % self._checkpoint == 0
+        return (self._checkpoint > 0 and iterations % self._checkpoint == 0) or iterations in self._checkpoints
 
     def iterations_to_go(self, counters: Counters, change: int | None) -> int:
         """How many iterations can be made before anything must be looked at, or settings change."""
@@ -82,7 +85,7 @@ class Plan:
             ends.append(change)
         if self._last_iteration is not None:
             ends.append(self._last_iteration)
-            ends += [at for at in self._records | self._evaluations if at > done]
+            ends += [at for at in self._records | self._evaluations | self._checkpoints if at > done]
         elif self._train.steps is not None:
             # No iteration makes more steps than this, so the limit is reached in the last of these at the earliest.
             ends.append(done + math.ceil((self._train.steps - counters.steps) / self._most_steps))

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from hotloop.tracking import journal
-from hotloop.training.checkpoint import kept_first, newest_good
+from hotloop.training.callbacks import Callback, CheckpointReport
+from hotloop.training.checkpoint import checkpoint_paths, kept_first, newest_good, open_checkpoint
 from hotloop.training.errors import CheckpointError
 from hotloop.training.plan import Repetition
 from hotloop.training.runs import find_run
@@ -18,7 +19,6 @@ from hotloop.training.trust import must_be_trusted, named_in
 
 if TYPE_CHECKING:
     from hotloop.config import Config
-    from hotloop.training.callbacks import Callback
     from hotloop.training.checkpoint import Checkpoint
 
 # Times differ between repetitions; everything else is a function of version, config and seed.
@@ -39,11 +39,11 @@ class Verification:
     steps: int
     iterations: int
     same_policy: bool
-    """Whether `policy.safetensors` is byte for byte the same."""
+    """Whether the newest `policy.safetensors` is byte for byte the same."""
     records: int
     """How many lines of the metrics were compared."""
     differences: tuple[str, ...]
-    """The first lines of the metrics that differ, in words."""
+    """Checkpoints that are damaged or differ, and the first lines of the metrics that do, in words."""
     notes: tuple[str, ...]
     """What may explain a difference: another version, say."""
 
@@ -56,7 +56,10 @@ class Verification:
 def verify(
     run: str | Path, *, home: str | Path | None = None, callbacks: Sequence[Callback] = (), trust: bool = False
 ) -> Verification:
-    """Repeats a run up to its newest checkpoint, in a folder of its own, and compares weights and metrics."""
+    """Repeats a run up to its newest checkpoint, in a folder of its own, and compares weights and metrics.
+
+    All checkpoints that were kept are compared: the one that others act with is the best, which may not be the newest.
+    """
     from hotloop import _core
     from hotloop.config.loading import stored_config
     from hotloop.envs.loading import load_env
@@ -67,9 +70,11 @@ def verify(
     must_be_trusted(path, named_in(config), trust=trust)
     load_env(config.env.name)
     notes: list[str] = []
-    found = newest_good(path / "checkpoints", notes.append)
-    if found is None:
-        raise CheckpointError("; ".join(notes) or f"the run {path.name!r} has no checkpoint to compare with")
+    kept, damages = _kept(path / "checkpoints")
+    if not kept:
+        raise CheckpointError("; ".join(damages) or f"the run {path.name!r} has no checkpoint to compare with")
+    found = kept[-1]
+    older = _Older(kept[:-1])
     version = found.manifest["versions"]["hotloop"]
     if version != _core.__version__:
         notes.append(f"the run was made with version {version}, this is {_core.__version__}")
@@ -81,8 +86,8 @@ def verify(
             name=path.name,
             home=folder,
             store="none",
-            callbacks=callbacks,
-            repeated=_repetition(path / "metrics.jsonl", found),
+            callbacks=[older, *callbacks],
+            repeated=_repetition(path / "metrics.jsonl", kept),
             first=kept_first(path),
         )
         again = repeated.run()
@@ -95,16 +100,52 @@ def verify(
         iterations=again.iterations,
         same_policy=same,
         records=records,
-        differences=tuple(differences),
+        differences=(*damages, *older.differences(), *differences),
         notes=tuple(notes),
     )
 
 
-def _repetition(metrics: Path, end: Checkpoint) -> Repetition:
+class _Older(Callback):
+    """Compares the checkpoints before the newest with those that are made again."""
+
+    def __init__(self, kept: Sequence[Checkpoint]) -> None:
+        self._kept = {found.steps: found for found in kept}
+        self._same: dict[int, bool] = {}
+
+    def checkpoint(self, report: CheckpointReport) -> None:
+        """Notes whether it is the same; after a rollback a step is reached once more, and the last time counts."""
+        if (kept := self._kept.get(report.steps)) is not None:
+            old, new = ((path / "policy.safetensors").read_bytes() for path in (kept.path, report.path))
+            self._same[report.steps] = old == new
+
+    def differences(self) -> list[str]:
+        """Those that are not the same, in words."""
+        told = {steps: self._same.get(steps) for steps in self._kept}
+        return [
+            f"the weights at step {steps} {'were not made again' if same is None else 'differ'}"
+            for steps, same in told.items()
+            if not same
+        ]
+
+
+def _kept(folder: Path) -> tuple[list[Checkpoint], list[str]]:
+    """The checkpoints that are whole, oldest first, and what is wrong with the others."""
+    whole, damages = [], []
+    for path in checkpoint_paths(folder):
+        try:
+            whole.append(open_checkpoint(path))
+        except CheckpointError as error:
+            damages.append(str(error))
+    return whole, damages
+
+
+def _repetition(metrics: Path, kept: Sequence[Checkpoint]) -> Repetition:
     """All that was told up to a checkpoint is told again, also what fell on ends that the run has since gone beyond."""
+    end = kept[-1]
     told = _records(metrics, end.steps)
     at = {kind: frozenset(when for event, when in told if event == kind) for kind in ("iteration", "evaluation")}
-    return Repetition(end.manifest["iterations"], at["iteration"], at["evaluation"])
+    checkpoints = frozenset(found.manifest["iterations"] for found in kept)
+    return Repetition(end.manifest["iterations"], at["iteration"], at["evaluation"], checkpoints)
 
 
 def _alone(config: Config) -> Config:
