@@ -84,13 +84,14 @@ def test_words_come_as_plain_lines_when_nobody_watches() -> None:
     assert last.endswith("runs/mine")
 
 
-def test_a_terminal_gets_a_live_view() -> None:
+@pytest.mark.parametrize("width", [100, 80, 50, 44])
+def test_a_terminal_gets_a_live_view(width: int) -> None:
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-m", "hotloop", "train", "cartpole", "--steps", "200000", "train.until=null"],
         stdout=theirs,
         stderr=subprocess.DEVNULL,
-        env={**os.environ, "TERM": "xterm", "COLUMNS": "100"},
+        env={**os.environ, "TERM": "xterm", "COLUMNS": str(width), "LINES": "40"},
     )
     os.close(theirs)
     shown = b""
@@ -100,8 +101,10 @@ def test_a_terminal_gets_a_live_view() -> None:
     os.close(ours)
     assert process.wait() == 0
     text = shown.decode()
-    for word in ("steps/s", "episodes", "policy loss", "entropy", "inference", "learn", "CPU", "memory", "native"):
+    for word in ("steps/s", "episodes", "policy loss", "entropy", "inference", "learn", "cores", "memory"):
         assert word in text
+    # Where there is too little room, facts stand below each other, and none is cut off.
+    assert "…" not in text
     assert "ended by its limit of steps" in text
 
 

@@ -71,6 +71,42 @@ def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
     assert hotloop.train(resume="run", home=tmp_path).steps == STEPS
 
 
+INTERRUPTED_IN_NATIVE_CODE = """
+import os, signal, sys, threading
+import hotloop
+from hotloop.training import Callback
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+main = threading.main_thread().ident
+
+def strike():
+    while sys._current_frames()[main].f_code.co_name != "advance":
+        pass
+    os.kill(os.getpid(), signal.SIGINT)
+    while signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        pass
+    print("noted", flush=True)
+    os.kill(os.getpid(), signal.SIGINT)
+
+class Strikes(Callback):
+    def start(self, report):
+        threading.Thread(target=strike, daemon=True).start()
+
+try:
+    hotloop.train("cartpole", steps=10**9, config=%r, name="run", home=sys.argv[1], callbacks=[Strikes()])
+except KeyboardInterrupt:
+    print("at once")
+"""
+
+
+@pytest.mark.parametrize("endless", [{"ppo.epochs": 10**9}, {"ppo.horizon": 200_000}])
+def test_a_second_signal_ends_it_in_the_middle_of_a_long_native_call(endless: dict[str, Any], tmp_path: Path) -> None:
+    config = {**SMALL, "policy.hidden": [512] * 6, **endless}
+    command = [sys.executable, "-c", INTERRUPTED_IN_NATIVE_CODE % (config,), str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("noted\nat once\n", "")
+
+
 KILLED_WHILE_WRITING = """
 import os, signal, sys
 import hotloop

@@ -357,8 +357,14 @@ def test_debugging_gives_the_same_weights_and_every_iteration(tmp_path: Path) ->
     run = hotloop.train("cartpole", steps=8 * ITERATION, config=SMALL, debug=True, home=tmp_path, callbacks=[log])
     plain = train(tmp_path, train__steps=8 * ITERATION)
     assert [record.iterations_in for record in log.of("iteration")] == [1] * 8
-    one, two = (checkpoint_paths(each.path / "checkpoints")[-1] / "policy.safetensors" for each in (run, plain))
-    assert one.read_bytes() == two.read_bytes()
+    resumed = Log()
+    started = train(tmp_path / "resumed", train__steps=2 * ITERATION)
+    hotloop.train(resume=started.path, steps=8 * ITERATION, debug=True, callbacks=[resumed])
+    assert [record.iterations for record in resumed.of("iteration")] == [3, 4, 5, 6, 7, 8]
+    assert "interval: 4" in (started.path / "config.yaml").read_text()
+    assert verify(started.path).same
+    ends = (checkpoint_paths(each.path / "checkpoints")[-1] for each in (run, plain, started))
+    assert len({(end / "policy.safetensors").read_bytes() for end in ends}) == 1
 
 
 def test_debugging_names_the_array_that_is_not_finite(tmp_path: Path) -> None:

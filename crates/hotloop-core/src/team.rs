@@ -24,6 +24,7 @@ struct Shared {
 pub struct Team {
     crew: Crew,
     shared: Arc<Shared>,
+    ended: Vec<usize>,
 }
 
 impl Team {
@@ -39,7 +40,7 @@ impl Team {
                 *theirs.panic.lock().unwrap_or_else(PoisonError::into_inner) = Some(panic);
             }
         })?;
-        Ok(Self { crew, shared })
+        Ok(Self { crew, shared, ended: Vec::new() })
     }
 
     /// How many threads there are, the caller among them.
@@ -63,7 +64,8 @@ impl Team {
         *self.shared.work.lock().unwrap_or_else(PoisonError::into_inner) = Some(Work(work));
         self.crew.submit_all(parts);
         while !self.crew.wait(parts, Duration::from_secs(3600)) {}
-        self.crew.take(parts, &mut Vec::with_capacity(parts));
+        self.ended.clear();
+        self.crew.take(parts, &mut self.ended);
         *self.shared.work.lock().unwrap_or_else(PoisonError::into_inner) = None;
         if let Some(panic) = self.shared.panic.lock().unwrap_or_else(PoisonError::into_inner).take() {
             resume_unwind(panic);

@@ -19,6 +19,7 @@ use crate::features::Features;
 use crate::moments::Moments;
 use crate::nn::policy::Policy;
 use crate::nn::spec::{Input, PolicySpec};
+use crate::patience::Patience;
 use crate::ppo::advantage::Gae;
 use crate::ppo::config::Settings;
 use crate::ppo::rollout::{Rollout, View};
@@ -228,14 +229,20 @@ impl Agent {
     }
 
     /// Fills the rollout, advantages included.
-    pub fn collect(&mut self, pool: &mut Pool, settings: &IterationSettings, iteration: u64) -> Result<()> {
+    pub fn collect(
+        &mut self,
+        pool: &mut Pool,
+        settings: &IterationSettings,
+        iteration: u64,
+        patience: &Patience<'_>,
+    ) -> Result<()> {
         self.setup.must_fit(pool, &self.spec, &self.team)?;
         let (rows, noise, gae) = (self.setup.rows, self.noise(iteration), settings.gae(&self.returns, &self.running));
         let players = self.memories.iter_mut().zip(&self.players);
         let memories: Vec<_> =
             players.map(|(numbers, player)| View::new(numbers, rows, player.policy.memory_len())).collect();
-        let collection =
-            Collection { players: &self.players, memories: &memories, noise, first_row: self.setup.first_row, gae };
+        let (players, first_row) = (&self.players, self.setup.first_row);
+        let collection = Collection { players, memories: &memories, noise, first_row, gae, patience };
         collection.run(pool, &mut self.rollout, &self.scratches, self.isa, &mut self.team);
         Ok(())
     }
@@ -246,11 +253,11 @@ impl Agent {
     }
 
     /// Improves the policy from the rollout, then takes the rollout into the statistics.
-    pub fn update(&mut self, settings: &IterationSettings, iteration: u64) -> Report {
+    pub fn update(&mut self, settings: &IterationSettings, iteration: u64, patience: &Patience<'_>) -> Report {
         let stream = self.setup.stream(Purpose::Shuffle, iteration);
         let Player { policy, features } = &mut self.players[0];
-        let report =
-            self.learner.update(policy, &self.rollout, features, &settings.ppo, stream, self.isa, &mut self.team);
+        let (isa, team) = (self.isa, &mut self.team);
+        let report = self.learner.update(policy, &self.rollout, features, &settings.ppo, stream, isa, team, patience);
         self.watch(settings);
         report
     }
@@ -261,11 +268,12 @@ impl Agent {
         pool: &mut Pool,
         settings: &IterationSettings,
         iteration: u64,
+        patience: &Patience<'_>,
     ) -> Result<IterationReport> {
         let start = Instant::now();
-        self.collect(pool, settings, iteration)?;
+        self.collect(pool, settings, iteration, patience)?;
         let collected = Instant::now();
-        let update = self.update(settings, iteration);
+        let update = self.update(settings, iteration, patience);
         let mut report = IterationReport {
             update,
             steps: self.learner.eligible_rows() as u64,

@@ -14,6 +14,7 @@ use hotloop_core::team::Team;
 
 use crate::acting::{ActWork, Decided, Draw, Player, Remembered, Seen};
 use crate::nn::net::TILE;
+use crate::patience::Patience;
 use crate::ppo::advantage::Gae;
 use crate::ppo::rollout::{Rollout, View, Views};
 
@@ -59,6 +60,8 @@ pub struct Collection<'a> {
     pub first_row: u32,
     /// How advantages are made.
     pub gae: Gae,
+    /// Whether to go on.
+    pub patience: &'a Patience<'a>,
 }
 
 impl Collection<'_> {
@@ -115,6 +118,9 @@ impl Kernel for Carry<'_, '_> {
         scratch.valued = 0;
         task.look(&mut visit);
         for step in 0..task.horizon {
+            if task.collection.patience.over() {
+                return;
+            }
             let start = Instant::now();
             task.decide(simd, scratch, &mut visit, step);
             let decided = Instant::now();

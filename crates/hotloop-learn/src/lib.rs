@@ -8,6 +8,7 @@ pub mod experience;
 pub mod features;
 pub mod moments;
 pub mod nn;
+pub mod patience;
 pub mod ppo;
 pub mod sampling;
 pub mod speed;

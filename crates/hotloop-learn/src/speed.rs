@@ -10,6 +10,7 @@ use hotloop_core::space::{Action, Observation};
 use crate::agent::{Agent, AgentSetup, IterationSettings, input_for};
 use crate::nn::activation::Activation;
 use crate::nn::spec::{Head, PolicySpec};
+use crate::patience::Patience;
 use crate::ppo::config::Settings;
 
 /// Steps per row of the made-up rollout.
@@ -76,12 +77,12 @@ pub fn update_speed(shape: &Shape, threads: usize, seconds: f64) -> Result<Updat
     make_up(&mut agent, shape);
     let ppo = Settings { epochs: 1, minibatch_size: shape.minibatch_size, learning_rate: 1e-5, ..Settings::default() };
     let settings = IterationSettings { ppo, reward_scale: 1.0, reward_clip: f32::INFINITY };
-    agent.update(&settings, 0);
+    agent.update(&settings, 0, &Patience::endless());
     let start = Instant::now();
     let mut updates = 0;
     while updates == 0 || start.elapsed().as_secs_f64() < seconds {
         updates += 1;
-        agent.update(&settings, updates);
+        agent.update(&settings, updates, &Patience::endless());
     }
     let samples = updates as f64 * (shape.rows * HORIZON) as f64 / start.elapsed().as_secs_f64();
     // Forward, gradient of the weights, and gradient of the inputs, which the first layer does not need.

@@ -10,6 +10,7 @@ use hotloop_core::simd::Isa;
 use hotloop_learn::agent::{Agent, AgentSetup, IterationSettings, input_for};
 use hotloop_learn::nn::activation::Activation;
 use hotloop_learn::nn::spec::{Cell, Head, MemorySpec, PolicySpec};
+use hotloop_learn::patience::Patience;
 use hotloop_learn::ppo::config::Settings;
 
 struct Case {
@@ -122,7 +123,7 @@ fn train(case: &Case, isa: Isa, threads: usize) -> Vec<u32> {
     };
     let settings = IterationSettings { ppo, reward_scale: 0.5, reward_clip: 10.0 };
     for iteration in 0..8 {
-        let report = agent.iterate(&mut pool, &settings, iteration).unwrap();
+        let report = agent.iterate(&mut pool, &settings, iteration, &Patience::endless()).unwrap();
         assert_eq!(report.update.dropped, 0);
     }
     agent.policy().params.iter().map(|x| x.to_bits()).collect()

@@ -18,6 +18,7 @@ use pyo3::types::{PyDict, PyList};
 
 use crate::actions::drawn_actions;
 use crate::convert::{observation_type, raised, spec_from, threads_from};
+use crate::interrupting::interruptible;
 use crate::learning::{iteration_settings, policy_spec};
 use crate::pool::Pool;
 use crate::registry;
@@ -176,16 +177,15 @@ impl Learner {
         let pool = pool.open(py)?;
         let agent = &mut self.agent;
         let limit = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
-        let done = py
-            .detach(|| {
-                let start = Instant::now();
-                let mut all: Vec<IterationReport> = Vec::new();
-                while all.is_empty() || ((all.len() as u64) < count && start.elapsed() < limit) {
-                    all.push(agent.iterate(pool, &settings, first + all.len() as u64)?);
-                }
-                Ok(all)
-            })
-            .map_err(raised)?;
+        let done = interruptible(py, |patience| {
+            let start = Instant::now();
+            let mut all: Vec<IterationReport> = Vec::new();
+            while all.is_empty() || ((all.len() as u64) < count && start.elapsed() < limit && !patience.over()) {
+                all.push(agent.iterate(pool, &settings, first + all.len() as u64, patience)?);
+            }
+            Ok(all)
+        })?
+        .map_err(raised)?;
         let mut means = Means::default();
         for report in &done {
             let (m, n) = (report.update.means, done.len() as f64);
@@ -220,7 +220,7 @@ impl Learner {
         let mut pool = pool.try_borrow_mut()?;
         let pool = pool.open(py)?;
         let agent = &mut self.agent;
-        py.detach(|| agent.collect(pool, &settings, iteration)).map_err(raised)
+        interruptible(py, |patience| agent.collect(pool, &settings, iteration, patience))?.map_err(raised)
     }
 
     /// Fills advantage, target and weight from the rest of the rollout.
@@ -235,7 +235,7 @@ impl Learner {
     fn update<'py>(&mut self, py: Python<'py>, settings: &Bound<'py, PyDict>) -> PyResult<Bound<'py, PyDict>> {
         let (settings, iteration) = iteration_settings(settings)?;
         let agent = &mut self.agent;
-        let update = py.detach(|| agent.update(&settings, iteration));
+        let update = interruptible(py, |patience| agent.update(&settings, iteration, patience))?;
         let dict = report(py, &update.means)?;
         dict.set_item("gradient_norm", update.gradient_norm)?;
         dict.set_item("epochs", update.epochs)?;

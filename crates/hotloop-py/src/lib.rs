@@ -8,6 +8,7 @@ mod choices;
 mod convert;
 mod experience;
 mod frame;
+mod interrupting;
 mod learner;
 mod learning;
 mod memory;

@@ -38,6 +38,10 @@ if TYPE_CHECKING:
 BARS = "▁▂▃▄▅▆▇█"
 # Returns in the curve; when they are more, every second one is dropped.
 CURVE = 64
+# Characters that the columns of facts need, and what stands between them.
+COLUMNS = (18, 22, 26)
+GAP = 2
+FRAME = 4
 SPLIT = ("env", "inference", "copy", "learn", "rest")
 
 
@@ -135,12 +139,19 @@ class LiveView(View):
         )
         return line
 
-    def _columns(self, finished: Run | None) -> Table:
-        grid = Table.grid(expand=True, padding=(0, 2, 0, 0))
-        for _ in range(3):
-            grid.add_column(ratio=1)
-        grid.add_row(self._speed(finished), self._learning(), self._split(finished))
-        return grid
+    def _columns(self, finished: Run | None) -> Group:
+        """The facts side by side, as far as the terminal has room: no number is cut off."""
+        facts: list[RenderableType] = [self._speed(finished), self._learning(), self._split(finished)]
+        width = min(100, self._console.width)
+        beside = 3 if width >= _room(COLUMNS) else 2 if width >= _room(COLUMNS[:2]) else 1
+        grids = []
+        for first in range(0, len(facts), beside):
+            grid = Table.grid(expand=True, padding=(0, GAP, 0, 0))
+            for needed in COLUMNS[first : first + beside]:
+                grid.add_column(ratio=needed)
+            grid.add_row(*facts[first : first + beside])
+            grids.append(grid)
+        return Group(*grids)
 
     def _workers(self) -> list[Text]:
         """How the processes of Python envs are."""
@@ -186,6 +197,10 @@ class LiveView(View):
             ("CPU", f"{self._usage.cores(overall=finished is not None):.1f} of {os.cpu_count()} cores"),
             ("memory", f"{self._usage.memory() / 2**20:.0f} MB"),
         )
+
+
+def _room(columns: tuple[int, ...]) -> int:
+    return sum(columns) + GAP * len(columns) + FRAME
 
 
 class Usage:

@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 # So many gradient steps that are not finite, within one record, are no accident.
 _REPEATED: Final = 3
 _MOST_ATTEMPTS: Final = 3
+# What debugging changes.
+_IN_DETAIL: Final = {"track": {"interval": 1}, "runner": {"num_threads": 1}}
 
 
 @contextlib.contextmanager
@@ -111,7 +113,7 @@ class Trainer:
         if train.until is not None and train.evaluate_episodes == 0:
             raise TrainingError("train.until is confirmed by an evaluation: set train.evaluate_episodes above 0")
         if debug:
-            config = _with(config, {"track": {"interval": 1}, "runner": {"num_threads": 1}})
+            config = _with(config, _IN_DETAIL)
         place = find_store(store, home, trackers=config.track.trackers)
         source = None if init_from is None else _source(init_from, home)
         folder = RunFolder.create(config, name=name, given_home=home)
@@ -170,6 +172,9 @@ class Trainer:
                 config = _with(config, learner)
                 folder.write_config(config)
                 remember(path, named_in(config))
+            if debug:
+                # For this time only: the run's own config stays as it is.
+                config = _with(config, _IN_DETAIL)
             first = checkpoints.kept_first(path)
             trainer = cls(config, folder, first=first, debug=debug, callbacks=callbacks, store=place)
             trainer._go_on()

@@ -20,6 +20,7 @@ use crate::features::Features;
 use crate::nn::buffer::Buffer;
 use crate::nn::net::{TILE, tree};
 use crate::nn::policy::{Policy, PolicyWork};
+use crate::patience::Patience;
 
 /// Chunks that a minibatch is cut into at most, whatever the number of threads.
 const CHUNKS: usize = 32;
@@ -130,6 +131,7 @@ impl Learner {
         stream: Stream,
         isa: Isa,
         team: &mut Team,
+        patience: &Patience<'_>,
     ) -> Report {
         self.find_eligible(rollout);
         let (advantage_mean, advantage_scale) = self.advantage_scale(rollout, settings, team);
@@ -142,6 +144,9 @@ impl Learner {
                 None => settings.minibatch_size,
             };
             for start in (0..self.order.len()).step_by(size) {
+                if patience.over() {
+                    return report;
+                }
                 let rows = start..(start + size).min(self.order.len());
                 let per_weight = self.per_weight(rollout, rows.clone());
                 let terms = Terms { settings, advantage_mean, advantage_scale, per_weight, uniform: self.uniform };
@@ -333,18 +338,21 @@ impl Learner {
         } else {
             team.run(spans.len(), &run);
         }
-        let guards: Vec<_> =
-            chunks[..spans.len()].iter().map(|chunk| chunk.lock().expect("no thread panics")).collect();
-        let gradients: Vec<&[f32]> = guards.iter().map(|chunk| &chunk.gradient[..]).collect();
+        let count = spans.len();
+        let guards: [_; CHUNKS] =
+            std::array::from_fn(|i| (i < count).then(|| chunks[i].lock().expect("no thread panics")));
+        let gradients: [&[f32]; CHUNKS] =
+            std::array::from_fn(|i| guards[i].as_ref().map_or(&[][..], |chunk| &chunk.gradient));
+        let gradients = &gradients[..count];
         let len = self.gradient.len();
         let part = if gradients.len() * len < WORTH_ADDING_TOGETHER { len } else { len.div_ceil(PARTS) };
         let sums = Mutex::new(self.gradient.chunks_mut(part).enumerate());
         team.run(len.div_ceil(part), &|_| {
             let next = sums.lock().expect("no thread panics here").next();
             let Some((index, sum)) = next else { return };
-            add_chunks(isa, &gradients, index * part, sum);
+            add_chunks(isa, gradients, index * part, sum);
         });
-        guards.iter().for_each(|chunk| chunk.trace.sums.add_to(means));
+        guards.iter().flatten().for_each(|chunk| chunk.trace.sums.add_to(means));
     }
 }
 
