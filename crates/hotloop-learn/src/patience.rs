@@ -43,23 +43,3 @@ impl Patience<'static> {
         Self::new(&|| false)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_the_caller_is_asked_and_all_hear_the_answer() {
-        let caller = thread::current().id();
-        let ask = || {
-            assert_eq!(thread::current().id(), caller);
-            true
-        };
-        let patience = Patience::new(&ask);
-        assert!(!patience.over(), "not before it has lasted");
-        *patience.asked.lock().unwrap() -= PACE;
-        thread::scope(|scope| assert!(!scope.spawn(|| patience.over()).join().unwrap()));
-        assert!(patience.over());
-        thread::scope(|scope| assert!(scope.spawn(|| patience.over()).join().unwrap()));
-    }
-}

@@ -2,5 +2,6 @@
 
 mod chunks;
 mod half;
+mod patience;
 mod schedule;
 mod speed;
