@@ -74,7 +74,7 @@ def test_what_a_module_has_is_trained_on_by_its_name(tmp_path: Path) -> None:
     run = hotloop.train(counter, steps=128, home=tmp_path, config=SMALL)
     assert f"name: {COUNTER}" in (run.path / "config.yaml").read_text()
 
-    @hotloop.compiled(observation=spaces.Discrete(2), action=spaces.Discrete(2), debug=True)
+    @hotloop.compiled(observation=spaces.Discrete(2), action=spaces.Discrete(2), max_steps=4, debug=True)
     class Flip:
         side: int
 
@@ -88,7 +88,12 @@ def test_what_a_module_has_is_trained_on_by_its_name(tmp_path: Path) -> None:
         def observe(self, obs: Any) -> None:
             obs[0] = self.side
 
-    small: dict[str, object] = {"ppo.horizon": 16, "runner.num_envs": 8, "ppo.minibatch_size": 64}
+    small: dict[str, object] = {
+        "train.evaluate_episodes": 4,
+        "ppo.horizon": 16,
+        "runner.num_envs": 8,
+        "ppo.minibatch_size": 64,
+    }
     assert hotloop.train(Flip, steps=128, home=tmp_path, config=small).steps >= 128
     for bad in (lambda: counter(), 3):
         with pytest.raises(TypeError, match=r"no name that leads to it(.|\n)*'MODULE:FACTORY'"):
