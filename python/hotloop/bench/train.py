@@ -1,7 +1,6 @@
 """The suite `train`: steps per second of whole PPO, and what part of the machine's arithmetic peak that is."""
 
 import math
-import statistics
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -138,11 +137,9 @@ def run_update(
 ) -> TrainRow:
     """Measure the update alone of a policy of any shape, on made-up rows."""
     inputs, hidden, actions = shape
-    samples, peaks, operations = [], [], 0.0
+    samples, operations = [], 0.0
     for turn in range(rounds + 1):
         progress("Hotloop", turn / (rounds + 1))
-        # In turns, because what the machine can do changes too.
-        peaks.append(peak())
         rate, operations = _core.update_speed(
             inputs, list(hidden), actions, num_threads=usable_cores(), seconds=seconds / 2 if turn == 0 else seconds
         )
@@ -153,7 +150,7 @@ def run_update(
         Rate(tuple(samples[1:])),
         {},
         operations / samples[-1],
-        statistics.median(peaks[1:]),
+        peak(),
     )
 
 
