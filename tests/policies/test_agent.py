@@ -61,6 +61,8 @@ def test_observations_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     cartpole, lake = agent("cartpole", tmp_path), agent("frozen-lake", tmp_path)
     with pytest.raises(ValueError, match=r"shape \(3,\): expected \(4,\)"):
         cartpole.act([1.0, 2.0, 3.0])
+    with pytest.raises(ValueError, match="not finite"):
+        cartpole.act([[0.0] * 4, [0.0, np.nan, 0.0, 0.0]])
     with pytest.raises(ValueError, match="expected 0 to 15"):
         lake.act(16)
     with pytest.raises(TypeError, match="whole numbers"):

@@ -136,6 +136,8 @@ class Agent:
         batch = array.reshape(-1, *shape)
         if kind == "discrete" and batch.size and not 0 <= batch.min() <= batch.max() < self._observation["n"]:
             raise ValueError(f"obs holds {batch.min()} to {batch.max()}: expected 0 to {self._observation['n'] - 1}")
+        if dtype == np.float32 and not np.isfinite(batch).all():
+            raise ValueError("obs holds a number that is not finite: the policy has never seen one")
         return batch, single
 
     def _mask(self, mask: ArrayLike | None, rows: int) -> NDArray[np.int8] | None:
