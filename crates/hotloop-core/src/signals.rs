@@ -15,8 +15,8 @@ const LINE: usize = 16;
 /// Of a waiter's words: its bell, and whether it sleeps.
 const BELL: usize = 0;
 const ASLEEP: usize = 1;
-/// Of a worker's words besides: how many microseconds it waited last.
-const WAITED: usize = 2;
+/// Of a worker's words besides: through how many waits it will sleep before it tries to stay awake again.
+const SLEEPS: usize = 2;
 /// Of the runner's words besides.
 const ALARM: usize = 2;
 const TICKETS: usize = 3;
@@ -30,6 +30,8 @@ const COMMAND: usize = 3;
 /// How long a worker looks for work before it sleeps: longer than the runner's turn and the lead over the slowest worker
 /// took with steps of 10 us. To wake one that slept took the runner 20 to 30 us, on a virtual machine of two cores.
 const AWAKE: Duration = Duration::from_micros(200);
+/// Waits that a worker sleeps through when staying awake was in vain. It must try again: where all sleep, all wait longer.
+const SLEEPS_AFTER: u32 = 8;
 
 /// The words of one runner: its own bell, a bell for each worker, and a line for each group.
 #[derive(Clone, Copy)]
@@ -121,7 +123,7 @@ impl<'a> Signals<'a> {
     }
 
     /// A worker waits for one of its groups; gives the one that was sent first and its command. If it may stay awake it
-    /// does so for a moment, unless the last wait was longer than that.
+    /// does so for a moment, unless that was in vain lately.
     pub fn next(&self, worker: usize, groups: &[usize], time: Duration, may_stay_awake: bool) -> Option<(usize, u32)> {
         let start = Instant::now();
         let own = self.worker(worker);
@@ -134,15 +136,17 @@ impl<'a> Signals<'a> {
             });
             let age = |group: &usize| newest.wrapping_sub(self.group(*group)[TICKET].load(Ordering::Relaxed));
             if let Some(group) = waiting.max_by_key(age) {
-                own[WAITED].store(start.elapsed().as_micros() as u32, Ordering::Relaxed);
                 return Some((group, self.group(group)[COMMAND].load(Ordering::Relaxed)));
             }
             let left = time.saturating_sub(start.elapsed());
             if left.is_zero() {
                 return None;
             }
-            let awake = may_stay_awake && u128::from(own[WAITED].load(Ordering::Relaxed)) < AWAKE.as_micros();
-            if !awake || !rung(own, seen, AWAKE.min(left)) {
+            let sleeps = own[SLEEPS].load(Ordering::Relaxed);
+            let stays_awake = may_stay_awake && sleeps == 0;
+            if !stays_awake || !rung(own, seen, AWAKE.min(left)) {
+                let to_come = if stays_awake { SLEEPS_AFTER } else { sleeps.saturating_sub(1) };
+                own[SLEEPS].store(to_come, Ordering::Relaxed);
                 wait(own, seen, left);
             }
         }
@@ -242,6 +246,22 @@ mod tests {
     #[test]
     fn a_worker_that_stays_awake_serves_as_well() {
         serve_many(true);
+    }
+
+    #[test]
+    fn a_worker_that_stayed_awake_in_vain_sleeps_a_few_times_and_tries_again() {
+        let words = words(1, 1);
+        let signals = Signals::new(&words, 1, 1);
+        let sleeps = || words[LINE + SLEEPS].load(Ordering::Relaxed);
+        assert_eq!(signals.next(0, &[0], Duration::from_millis(50), true), None);
+        assert!((1..=SLEEPS_AFTER).contains(&sleeps()));
+        while sleeps() > 0 {
+            let before = sleeps();
+            assert_eq!(signals.next(0, &[0], Duration::from_micros(1), true), None);
+            assert!(sleeps() <= before);
+        }
+        assert_eq!(signals.next(0, &[0], Duration::from_millis(50), true), None);
+        assert!(sleeps() > 0);
     }
 
     fn serve_many(may_stay_awake: bool) {
