@@ -6,6 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from hotloop.cli.progress import PartsProgress
+from hotloop.cli.verify import _watching
+from hotloop.text import short
+from hotloop.training.callbacks import ProgressReport
+from hotloop.training.checkpoint import checkpoint_paths
 from tests.cli.command import complaint, hotloop, hotloop_json
 
 
@@ -90,6 +95,21 @@ def test_verify_repeats_a_run_bit_for_bit(home: Path) -> None:
     done = hotloop("verify", "solved")
     assert done.returncode == 0
     assert done.stdout.startswith("same: ")
+
+
+def test_verify_shows_how_far_it_is(home: Path) -> None:
+    told = []
+
+    class Bar(PartsProgress):
+        def at(self, part: str, what: str, share: float) -> None:
+            told.append((part, what, share))
+
+    run = home / "runs" / "solved"
+    (watching,) = _watching(run, Bar(1))
+    steps = int(checkpoint_paths(run / "checkpoints")[-1].name)
+    watching.progress(ProgressReport(steps // 2, 1, 1, 1.0, 1.0, 0.0))
+    assert told == [("repeating", f"step {short(steps // 2)} of {short(steps)}", 0.5)]
+    assert _watching(home, Bar(1)) == []
 
 
 def test_verify_finds_a_run_that_is_not_what_it_says(home: Path) -> None:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hotloop.cli.output import UserError, emit, tell
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from hotloop.cli.progress import PartsProgress
+    from hotloop.training.callbacks import Callback
 
 # The run was repeated, and something came out differently.
 DIFFERENT = 1
@@ -27,13 +33,15 @@ def verify(
     exit code is 0 if all is the same and 1 if anything differs.
     """
     from hotloop.cli import naming
+    from hotloop.cli.progress import PartsProgress
     from hotloop.config import ConfigError
     from hotloop.training import TrainingError
     from hotloop.training import verify as repeat
 
     path = naming.find(run)
     try:
-        found = repeat(path, trust=trust)
+        with PartsProgress(1) as bar:
+            found = repeat(path, callbacks=_watching(path, bar), trust=trust)
     except (ConfigError, TrainingError) as error:
         raise UserError(str(error)) from None
     for note in found.notes:
@@ -58,3 +66,22 @@ def verify(
             print(f"  {difference}")
     if not found.same:
         raise typer.Exit(DIFFERENT)
+
+
+def _watching(run: Path, bar: PartsProgress) -> list[Callback]:
+    """Shows how far the repetition of a run is on its way to the newest checkpoint."""
+    from hotloop.text import short
+    from hotloop.training.callbacks import Callback, ProgressReport
+    from hotloop.training.checkpoint import checkpoint_paths
+
+    paths = checkpoint_paths(run / "checkpoints")
+    if not paths:
+        return []
+    steps = int(paths[-1].name)
+
+    class Watching(Callback):
+        def progress(self, report: ProgressReport) -> None:
+            share = min(1.0, report.steps / max(1, steps))
+            bar.at("repeating", f"step {short(report.steps)} of {short(steps)}", share)
+
+    return [Watching()]
