@@ -40,7 +40,7 @@ def train(
 
     \b
       hotloop bench train                 in minutes
-      hotloop bench train --quick         roughly, in half a minute
+      hotloop bench train --quick         roughly, and sooner
       hotloop bench train --json | tail -1 | jq .rows
 
     Cases read: env, envs x horizon, epochs x minibatches. 'peak' is the part
