@@ -70,19 +70,23 @@ def test_rlgym_envs_are_rows() -> None:
             np.testing.assert_array_equal(one[0], other[0])
 
 
+def interpreter(folder: Path, what: str, *packages: str) -> tuple[Path, Path]:
+    """An interpreter with these packages alone, and where they lie; skips if the index cannot be reached."""
+    venv.create(folder, with_pip=False, symlinks=True)
+    place = folder / "lib" / f"python3.{sys.version_info.minor}" / "site-packages"
+    install = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--only-binary", ":all:", "--no-compile"]
+    where = ["--retries", "0", "--timeout", "10", "--target", str(place)]
+    done = subprocess.run([*install, *where, *packages], capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip(f"{what} cannot be had here: {done.stderr.strip().splitlines()[-1]}")
+    return folder / "bin" / "python", place
+
+
 @pytest.fixture(scope="module")
 def other_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An interpreter without this package; it has NumPy 1.26 of its own if the index can be reached."""
-    folder = tmp_path_factory.mktemp("interpreter")
-    venv.create(folder, with_pip=False, symlinks=True)
-    python = folder / "bin" / "python"
-    packages = folder / "lib" / f"python3.{sys.version_info.minor}" / "site-packages"
-    install = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(packages)]
-    asked = ["numpy==1.26.4", "gymnasium", "typing_extensions", "cloudpickle", "farama-notifications"]
-    done = subprocess.run([*install, "--retries", "0", "--timeout", "10", *asked], capture_output=True, text=True)
-    if done.returncode:
-        pytest.skip(f"NumPy 1.26 cannot be had here: {done.stderr.strip().splitlines()[-1]}")
-    return python
+    """An interpreter without this package, with a NumPy of its own."""
+    packages = ("numpy==1.26.4", "gymnasium", "typing_extensions", "cloudpickle", "farama-notifications")
+    return interpreter(tmp_path_factory.mktemp("interpreter"), "NumPy 1.26", *packages)[0]
 
 
 def test_workers_of_another_interpreter_have_a_numpy_of_their_own(other_python: Path) -> None:
@@ -109,14 +113,7 @@ METTAGRID = (
 
 
 def test_mettagrid_in_an_interpreter_of_its_own(tmp_path: Path, repository: Path) -> None:
-    venv.create(tmp_path, with_pip=False, symlinks=True)
-    python = tmp_path / "bin" / "python"
-    packages = tmp_path / "lib" / f"python3.{sys.version_info.minor}" / "site-packages"
-    install = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--only-binary", ":all:", "--no-compile"]
-    where = ["--retries", "0", "--timeout", "10", "--target", str(packages)]
-    done = subprocess.run([*install, *where, *METTAGRID], capture_output=True, text=True)
-    if done.returncode:
-        pytest.skip(f"MettaGrid cannot be had here: {done.stderr.strip().splitlines()[-1]}")
+    python, packages = interpreter(tmp_path, "MettaGrid", *METTAGRID)
     # The rest is what this interpreter has.
     (packages / "around.pth").write_text(f"import site; site.addsitedir({sysconfig.get_path('purelib')!r})\n")
 

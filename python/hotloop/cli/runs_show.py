@@ -26,7 +26,7 @@ def show(run: RunArgument, store: StoreOption = None, as_json: JsonOption = Fals
             "path": str(one.path),
             "return": one.return_recent,
             **one.facts,
-            "config": {**one.config, "env": one.config["env"] | (one.facts.get("env_options") or {})},
+            "config": one.whole_config,
             "metrics": {name: float(found.series(one, name).values[-1]) for name in found.metric_names(one)},
             "evaluations": found.evaluations(one),
             "checkpoints": found.checkpoints(one),

@@ -72,11 +72,15 @@ class StoredRun:
         return told
 
     @property
+    def whole_config(self) -> dict[str, Any]:
+        """The config, with those options of a native env that were left as they are."""
+        return {**self.config, "env": self.config["env"] | (self.facts.get("env_options") or {})}
+
+    @property
     def settings(self) -> dict[str, Any]:
-        """The config by dotted names, with those options of a native env that were left as they are."""
-        options = self.facts.get("env_options") or {}
-        config = {**self.config, "env": options | self.config["env"]}
-        return {f"{part}.{key}": value for part, values in config.items() for key, value in values.items()}
+        """The whole config by dotted names."""
+        parts = self.whole_config.items()
+        return {f"{part}.{key}": value for part, values in parts for key, value in values.items()}
 
 
 @dataclass(frozen=True)
