@@ -15,9 +15,9 @@ from hotloop.envs.registry import list_envs
 
 if TYPE_CHECKING:
     from hotloop.envs.compiled import compiled
-    from hotloop.policies.agent import load
-    from hotloop.runners.making import make_vec
-    from hotloop.training.starting import train
+    from hotloop.policies.policy import load
+    from hotloop.runners.make import make_vec
+    from hotloop.training.api import train
 
 __all__ = ["__version__", "compiled", "list_envs", "load", "make_vec", "train"]
 
@@ -26,7 +26,7 @@ register_when_gymnasium_is_imported()
 
 def __getattr__(name: str) -> object:
     if name == "make_vec":
-        from hotloop.runners.making import make_vec
+        from hotloop.runners.make import make_vec
 
         globals()[name] = make_vec
         return make_vec
@@ -36,12 +36,12 @@ def __getattr__(name: str) -> object:
         globals()[name] = compiled
         return compiled
     if name == "load":
-        from hotloop.policies.agent import load
+        from hotloop.policies.policy import load
 
         globals()[name] = load
         return load
     if name == "train":
-        from hotloop.training.starting import train
+        from hotloop.training.api import train
 
         globals()[name] = train
         return train

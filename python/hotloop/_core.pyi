@@ -12,11 +12,11 @@ from numpy.typing import ArrayLike, NDArray
 
 __all__ = [
     "Choices",
-    "Experience",
-    "Learner",
+    "ExternalRollout",
+    "ExternalTabularLearner",
     "Memory",
-    "OutsideLearner",
     "Pool",
+    "PpoLearner",
     "QTable",
     "Rollout",
     "Signals",
@@ -181,7 +181,7 @@ class Pool:
     def close(self) -> None: ...
 
 @final
-class Learner:
+class PpoLearner:
     """A policy that learns: for a native env by name, or for the spaces that a description such as `describe`'s has."""
 
     @property
@@ -207,7 +207,7 @@ class Learner:
         first_row: int = 0,
         normalize_observations: bool = False,
         normalize_rewards: bool = False,
-    ) -> Learner: ...
+    ) -> PpoLearner: ...
     def iterate(self, pool: Pool, settings: dict[str, Any], count: int, seconds: float) -> dict[str, Any]: ...
     def collect(self, pool: Pool, settings: dict[str, Any]) -> None: ...
     def advantages(self, settings: dict[str, Any]) -> None: ...
@@ -239,7 +239,7 @@ class Learner:
     ) -> None: ...
 
 @final
-class Experience:
+class ExternalRollout:
     """A rollout for a policy that is computed elsewhere: all of a learner but its networks."""
 
     @property
@@ -258,7 +258,7 @@ class Experience:
         first_row: int = 0,
         normalize_observations: bool = False,
         normalize_rewards: bool = False,
-    ) -> Experience: ...
+    ) -> ExternalRollout: ...
     def rollout(self) -> dict[str, NDArray[Any]]: ...
     def begin(self, pool: Pool) -> None: ...
     def step(self, pool: Pool, slot: int, outputs: _Floats, iteration: int) -> None: ...
@@ -370,7 +370,7 @@ class TabularLearner:
     def restore(self, state: builtins.bytes) -> None: ...
 
 @final
-class OutsideLearner:
+class ExternalTabularLearner:
     def __new__(cls, settings: dict[str, Any], states: int, actions: int) -> Self: ...
     def begin(self, state: int, legal: int) -> int: ...
     def step(self, reward: float, terminated: bool, state: int, legal: int) -> int: ...

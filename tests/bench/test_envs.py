@@ -3,8 +3,8 @@
 import pytest
 
 import hotloop
-from hotloop.bench import contest
-from hotloop.bench.contest import PeerResult
+from hotloop.bench import comparison
+from hotloop.bench.comparison import PeerResult
 from hotloop.bench.envs import CaseError, plan, run
 from hotloop.bench.measure import Rate
 from hotloop.bench.peers import Case, Entry, Peer
@@ -60,7 +60,7 @@ def test_the_fastest_of_a_peers_ways_counts(monkeypatch: pytest.MonkeyPatch) -> 
     both: Peer[Case] = Peer(
         "both", "Both", "", "gymnasium", lambda case, stack: [*sync(case, stack), *vector(case, stack)]
     )
-    monkeypatch.setattr(contest, "measure", lambda *_, **__: [Rate((90.0,)), Rate((10.0,)), Rate((30.0,))])
+    monkeypatch.setattr(comparison, "measure", lambda *_, **__: [Rate((90.0,)), Rate((10.0,)), Rate((30.0,))])
     row = run(Case("cartpole", 40, 1), [both], seconds=1, rounds=1)
     assert row.peers["both"] == PeerResult("Gymnasium vector", 40, Rate((30.0,)))
     assert row.ratio("both") == 3

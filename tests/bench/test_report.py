@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from hotloop.bench.contest import PeerResult
+from hotloop.bench.comparison import PeerResult
 from hotloop.bench.envs import Row
 from hotloop.bench.machine import Machine, inspect_machine
 from hotloop.bench.measure import Rate

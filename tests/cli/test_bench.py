@@ -7,7 +7,7 @@ import pytest
 
 from hotloop.bench.envs import IN_PYTHON
 from hotloop.bench.peers import every_peer
-from hotloop.cli import benching
+from hotloop.cli import bench_common
 from tests.cli.command import complaint, hotloop, hotloop_json
 
 BRIEFLY = ("--num-envs", "2", "--threads", "1", "--seconds", "0.001", "--repeats", "2")
@@ -74,7 +74,7 @@ def test_a_peer_that_is_missing_is_left_out_and_named(
 ) -> None:
     peers = every_peer()
     monkeypatch.setattr("importlib.util.find_spec", lambda name: object() if name == "gymnasium" else None)
-    assert [peer.package for peer in benching.usable(peers)] == ["gymnasium"] * 3
+    assert [peer.package for peer in bench_common.usable(peers)] == ["gymnasium"] * 3
     assert "pip install 'hotloop[bench]'" in capsys.readouterr().err
 
 

@@ -4,7 +4,7 @@ import pytest
 
 import hotloop
 from hotloop.config import load_config, packaged_names, presets
-from hotloop.config.loading import PACKAGED
+from hotloop.config.loader import PACKAGED
 
 NAMES = [env.name for env in hotloop.list_envs()]
 

@@ -91,7 +91,7 @@ class Turns:
         pass
 
 
-class Herd:
+class WorkerPool:
     """Three agents that start anew by themselves, the first after four steps, the others after three and two."""
 
     num_agents = 3
@@ -154,7 +154,7 @@ def test_agents_that_move_in_turn_decide_one_at_a_time() -> None:
 
 @pytest.mark.parametrize("autoreset_mode", ["same_step", "next_step"])
 def test_agents_that_start_anew_by_themselves_have_episodes_of_their_own(autoreset_mode: str) -> None:
-    with hotloop.make_vec(Herd, 2, num_workers=0, autoreset_mode=autoreset_mode) as runner:
+    with hotloop.make_vec(WorkerPool, 2, num_workers=0, autoreset_mode=autoreset_mode) as runner:
         runner.reset(seed=0)
         actions = np.array([[0, 0], [0, 1], [1, 2]] * 2)
         ends, seen = [], []
@@ -173,7 +173,7 @@ def test_agents_that_start_anew_by_themselves_have_episodes_of_their_own(autores
         assert set(told.recent.numbers) == {0}
 
 
-class Lone(Herd):
+class Lone(WorkerPool):
     """One such agent, whose actions are counted from 1."""
 
     num_agents = 1
@@ -196,7 +196,7 @@ def test_one_agent_that_starts_anew_by_itself() -> None:
         assert (runner.episodes().count, runner.episodes().count) == (4, 0)
 
 
-class Padded(Herd):
+class Padded(WorkerPool):
     """The last agent is not there."""
 
     masks = np.array([True, True, False])
@@ -218,7 +218,7 @@ def test_agents_that_are_masked_out_are_not_valid() -> None:
     ],
 )
 def test_what_a_vector_env_must_not_give(gives: Any, what: str) -> None:
-    class Bad(Herd):
+    class Bad(WorkerPool):
         def step(self, actions: Any) -> Any:
             return *gives, np.zeros(3, bool), np.zeros(3, bool), []
 
@@ -229,7 +229,7 @@ def test_what_a_vector_env_must_not_give(gives: Any, what: str) -> None:
 
 
 def test_a_vector_env_whose_spaces_are_not_plain_is_refused() -> None:
-    class Nested(Herd):
+    class Nested(WorkerPool):
         single_action_space = spaces.Tuple([spaces.Discrete(2)])
 
     with pytest.raises(ValueError, match="is none of Discrete, MultiDiscrete, Box"):

@@ -223,7 +223,7 @@ def test_a_game_with_masks_is_learned_by_its_name(repository: Path, tmp_path: Pa
 
 
 def test_modules_are_found_without_being_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from hotloop.envs.loading import whole_name
+    from hotloop.envs.loader import whole_name
 
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.py").write_text(

@@ -9,7 +9,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from hotloop import _core
-from hotloop.episodes.choosing import by_chance
+from hotloop.episodes.actors import by_chance
 from hotloop.episodes.episode import Episode
 from hotloop.episodes.replay import Replay, ReplayError, read_replay, write_replay
 from tests.playing import VARIANTS, Variant, label

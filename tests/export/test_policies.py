@@ -12,11 +12,11 @@ import onnxruntime
 import pytest
 
 import hotloop
-from hotloop.export import checking
+from hotloop.export import validation
 from hotloop.export.blueprint import Blueprint, ExportError
 from hotloop.export.onnx import onnx_model, write_onnx
 from hotloop.export.program import write_program
-from hotloop.policies.agent import Agent
+from hotloop.policies.policy import Policy
 from hotloop.training.checkpoint import open_policy
 
 SMALL = {
@@ -52,20 +52,20 @@ def label(case: tuple[str, dict[str, Any]]) -> str:
     return " ".join([env, *(f"{key}={value}" for key, value in config.items())])
 
 
-def trained(home: Path, env: str, config: dict[str, Any]) -> tuple[Blueprint, Agent]:
+def trained(home: Path, env: str, config: dict[str, Any]) -> tuple[Blueprint, Policy]:
     """A policy after a little training, so that its biases and statistics are not zero."""
     run = hotloop.train(env, steps=1024, home=home, config={**SMALL, "policy.memory": "none", **config})
     checkpoint = open_policy(run.path)
-    return Blueprint.of(checkpoint), Agent(checkpoint)
+    return Blueprint.of(checkpoint), Policy(checkpoint)
 
 
 @pytest.mark.parametrize("case", CASES, ids=label)
 def test_onnx_does_what_the_policy_does(case: tuple[str, dict[str, Any]], tmp_path: Path) -> None:
     blueprint, agent = trained(tmp_path, *case)
     write_onnx(tmp_path / "policy.onnx", blueprint)
-    model = checking.onnx_runtime(tmp_path / "policy.onnx")
+    model = validation.onnx_runtime(tmp_path / "policy.onnx")
     assert model is not None
-    found = checking.check(model, agent, blueprint)
+    found = validation.check(model, agent, blueprint)
     assert found.observations == 256
     assert found.difference < 1e-5
 
@@ -74,16 +74,16 @@ def test_onnx_does_what_the_policy_does(case: tuple[str, dict[str, Any]], tmp_pa
 def test_a_torch_program_does_what_the_policy_does(case: tuple[str, dict[str, Any]], tmp_path: Path) -> None:
     blueprint, agent = trained(tmp_path, *case)
     write_program(tmp_path / "policy.pt2", blueprint)
-    model = checking.torch_program(tmp_path / "policy.pt2")
-    assert checking.check(model, agent, blueprint).difference < 1e-5
+    model = validation.torch_program(tmp_path / "policy.pt2")
+    assert validation.check(model, agent, blueprint).difference < 1e-5
 
 
 @pytest.fixture(scope="module")
-def taxi(tmp_path_factory: pytest.TempPathFactory) -> tuple[Blueprint, Agent]:
+def taxi(tmp_path_factory: pytest.TempPathFactory) -> tuple[Blueprint, Policy]:
     return trained(tmp_path_factory.mktemp("home"), "taxi", {})
 
 
-def test_a_model_tells_what_it_is_for(taxi: tuple[Blueprint, Agent]) -> None:
+def test_a_model_tells_what_it_is_for(taxi: tuple[Blueprint, Policy]) -> None:
     model = onnx_model(taxi[0])
     facts = {prop.key: prop.value for prop in model.metadata_props}
     assert facts["env"] == "taxi"
@@ -93,7 +93,7 @@ def test_a_model_tells_what_it_is_for(taxi: tuple[Blueprint, Agent]) -> None:
     assert model.opset_import[0].version == 17
 
 
-def test_any_number_of_rows_and_forbidden_choices(taxi: tuple[Blueprint, Agent]) -> None:
+def test_any_number_of_rows_and_forbidden_choices(taxi: tuple[Blueprint, Policy]) -> None:
     session = onnxruntime.InferenceSession(onnx_model(taxi[0]).SerializeToString())
     for rows in (1, 7):
         mask = np.zeros((rows, 6), np.bool_)
@@ -104,7 +104,7 @@ def test_any_number_of_rows_and_forbidden_choices(taxi: tuple[Blueprint, Agent])
         assert (logits[:, :4] < -1e29).all()
 
 
-def test_writing_is_repeatable_and_leaves_no_other_file(taxi: tuple[Blueprint, Agent], tmp_path: Path) -> None:
+def test_writing_is_repeatable_and_leaves_no_other_file(taxi: tuple[Blueprint, Policy], tmp_path: Path) -> None:
     for name in ("one", "two"):
         write_onnx(tmp_path / name, taxi[0])
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
@@ -112,7 +112,7 @@ def test_writing_is_repeatable_and_leaves_no_other_file(taxi: tuple[Blueprint, A
     onnx.checker.check_model(onnx.load(tmp_path / "one"))
 
 
-def test_a_model_with_other_weights_is_noticed(taxi: tuple[Blueprint, Agent]) -> None:
+def test_a_model_with_other_weights_is_noticed(taxi: tuple[Blueprint, Policy]) -> None:
     blueprint, agent = taxi
     name = "heads.bias"
     wrong = {**blueprint.weights, name: blueprint.weights[name] + np.float32(0.01)}
@@ -120,10 +120,10 @@ def test_a_model_with_other_weights_is_noticed(taxi: tuple[Blueprint, Agent]) ->
     session = onnxruntime.InferenceSession(onnx_model(other).SerializeToString())
     names = [output.name for output in session.get_outputs()]
     with pytest.raises(ExportError, match="the exported policy is not the same: value differs by"):
-        checking.check(lambda given: dict(zip(names, session.run(names, given), strict=True)), agent, blueprint)
+        validation.check(lambda given: dict(zip(names, session.run(names, given), strict=True)), agent, blueprint)
 
 
-def test_a_disk_that_is_full_is_told_and_nothing_stays(taxi: tuple[Blueprint, Agent], tmp_path: Path) -> None:
+def test_a_disk_that_is_full_is_told_and_nothing_stays(taxi: tuple[Blueprint, Policy], tmp_path: Path) -> None:
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
     try:
@@ -136,7 +136,7 @@ def test_a_disk_that_is_full_is_told_and_nothing_stays(taxi: tuple[Blueprint, Ag
 
 
 def test_what_is_missing_is_named(
-    taxi: tuple[Blueprint, Agent], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    taxi: tuple[Blueprint, Policy], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in ("onnx", "onnxruntime", "torch"):
         monkeypatch.setitem(sys.modules, module, None)
@@ -144,4 +144,4 @@ def test_what_is_missing_is_named(
         write_onnx(tmp_path / "it.onnx", taxi[0])
     with pytest.raises(ExportError, match="torch programs need torch"):
         write_program(tmp_path / "it.pt2", taxi[0])
-    assert checking.onnx_runtime(tmp_path / "it.onnx") is None
+    assert validation.onnx_runtime(tmp_path / "it.onnx") is None

@@ -35,7 +35,7 @@ SETTINGS: dict[str, Any] = {
 }
 
 
-def leaves(learner: _core.Learner) -> dict[str, torch.Tensor]:
+def leaves(learner: _core.PpoLearner) -> dict[str, torch.Tensor]:
     """The learner's weights as leaves of a graph."""
     return {
         name: torch.tensor(array, dtype=torch.float64, requires_grad=True) for name, array in learner.arrays().items()

@@ -57,7 +57,7 @@ def textbook(rollout: dict[str, NDArray[Any]], row: int, gamma: float, lam: floa
 def test_advantages_are_the_textbooks(
     envs: int, horizon: int, gamma: float, lam: float, clip: float, turns: float, ends: float, seed: int
 ) -> None:
-    learner = _core.Learner("cartpole", None, {"hidden": [3]}, rows=envs, horizon=horizon, seed=0)
+    learner = _core.PpoLearner("cartpole", None, {"hidden": [3]}, rows=envs, horizon=horizon, seed=0)
     rollout = learner.rollout()
     draw = np.random.default_rng(seed)
     shape = (horizon, envs)
@@ -83,7 +83,7 @@ def test_a_truncated_episode_is_bootstrapped_from_what_it_saw_last() -> None:
     pool = _core.Pool("pendulum", 3, num_threads=1, options={"max_steps": 5}, autoreset="same_step")
     pool.seed(1)
     pool.reset()
-    learner = _core.Learner("pendulum", {"max_steps": 5}, {"hidden": [8]}, rows=3, horizon=5, seed=0)
+    learner = _core.PpoLearner("pendulum", {"max_steps": 5}, {"hidden": [8]}, rows=3, horizon=5, seed=0)
     learner.collect(pool, SETTINGS)
     rollout = {name: array.copy() for name, array in learner.rollout().items()}
     again = _core.Pool("pendulum", 3, num_threads=1, options={"max_steps": 5}, autoreset="same_step")

@@ -32,7 +32,7 @@ TASKS = {
 }
 
 
-def disturb_weights(learner: _core.Learner, draw: np.random.Generator) -> None:
+def disturb_weights(learner: _core.PpoLearner, draw: np.random.Generator) -> None:
     """The first preferences are tiny by design; ordinary ones show mistakes that tiny ones hide."""
     learner.set_arrays(
         {
@@ -64,11 +64,11 @@ def disturb_rollout(rollout: dict[str, Any], draw: np.random.Generator, *, decid
 
 def filled(
     task: Task, policy: dict[str, Any], envs: int, horizon: int, seed: int, sequence_length: int | None = None
-) -> tuple[_core.Learner, dict[str, Any]]:
+) -> tuple[_core.PpoLearner, dict[str, Any]]:
     """A learner with weights and a rollout of ordinary size, invalid steps among them."""
     described = _core.describe(task.env, task.options)
     rows = envs * described["seats"]
-    learner = _core.Learner(
+    learner = _core.PpoLearner(
         task.env,
         task.options,
         {**policy, "embedding": task.embedding},
@@ -104,7 +104,7 @@ def sets_of(task: Task) -> list[int] | None:
 
 
 def compare(
-    learner: _core.Learner,
+    learner: _core.PpoLearner,
     rollout: dict[str, Any],
     activation: str,
     with_settings: dict[str, Any],
@@ -147,7 +147,7 @@ def test_gradients_of_several_amounts_are_those_of_autograd(dims: int, shared: b
         "action": {"kind": "continuous", "low": [-2.0] * dims, "high": [2.0] * dims},
     }
     policy = {"hidden": [37, 21], "shared": shared, "log_std": -0.4}
-    learner = _core.Learner(described, None, policy, rows=13, horizon=7, seed=3)
+    learner = _core.PpoLearner(described, None, policy, rows=13, horizon=7, seed=3)
     draw = np.random.default_rng(dims)
     disturb_weights(learner, draw)
     rollout = learner.rollout()

@@ -18,9 +18,11 @@ ENVS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-def collected(env: str, options: dict[str, Any], envs: int = 21, horizon: int = 11, **keywords: Any) -> _core.Learner:
+def collected(
+    env: str, options: dict[str, Any], envs: int = 21, horizon: int = 11, **keywords: Any
+) -> _core.PpoLearner:
     rows = envs * _core.describe(env, options)["seats"]
-    learner = _core.Learner(env, options, {"hidden": [24, 17]}, rows=rows, horizon=horizon, seed=5, **keywords)
+    learner = _core.PpoLearner(env, options, {"hidden": [24, 17]}, rows=rows, horizon=horizon, seed=5, **keywords)
     pool = _core.Pool(env, envs, num_threads=1, num_groups=2, options=options, autoreset="same_step")
     pool.seed(5)
     pool.reset()
@@ -87,15 +89,15 @@ def test_arrays_that_do_not_fit_are_refused() -> None:
 def test_policies_that_cannot_be_built_are_refused() -> None:
     for policy, reason in (({"hidden": []}, "hidden"), ({"hidden": [0]}, "hidden"), ({"activation": "swish"}, "swish")):
         with pytest.raises(ValueError, match=reason):
-            _core.Learner("cartpole", None, policy, rows=1, horizon=1, seed=0)
+            _core.PpoLearner("cartpole", None, policy, rows=1, horizon=1, seed=0)
 
 
 def test_frozen_policies_play_their_seats_and_only_the_learner_trains() -> None:
     envs, seats, horizon = 8, 3, 12
     options = {"seats": seats}
     policy = {"hidden": [16]}
-    learner = _core.Learner("tag", options, policy, rows=envs * seats, horizon=horizon, seed=0)
-    other = _core.Learner("tag", options, {"hidden": [8, 8]}, rows=1, horizon=1, seed=77)
+    learner = _core.PpoLearner("tag", options, policy, rows=envs * seats, horizon=horizon, seed=0)
+    other = _core.PpoLearner("tag", options, {"hidden": [8, 8]}, rows=1, horizon=1, seed=77)
     learner.set_opponents([({"hidden": [8, 8]}, other.arrays(), other.statistics())])
     pool = _core.Pool("tag", envs, num_threads=1, num_groups=2, options=options, autoreset="same_step")
     pool.seed(3)
@@ -120,10 +122,10 @@ def test_frozen_policies_play_their_seats_and_only_the_learner_trains() -> None:
 
 def test_a_description_stands_for_an_env_and_a_wrong_one_is_named() -> None:
     described = _core.describe("cartpole")
-    by_name = _core.Learner("cartpole", None, {"hidden": [8]}, rows=1, horizon=1, seed=0).arrays()
-    by_spaces = _core.Learner(described, None, {"hidden": [8]}, rows=1, horizon=1, seed=0).arrays()
+    by_name = _core.PpoLearner("cartpole", None, {"hidden": [8]}, rows=1, horizon=1, seed=0).arrays()
+    by_spaces = _core.PpoLearner(described, None, {"hidden": [8]}, rows=1, horizon=1, seed=0).arrays()
     assert all((by_spaces[name] == array).all() for name, array in by_name.items())
     for part, found in (("kind", "graph"), ("n", 0)):
         wrong = {**described, "action": {**described["action"], part: found}}
         with pytest.raises(ValueError, match=r"graph|at least one"):
-            _core.Learner(wrong, None, {"hidden": [8]}, rows=1, horizon=1, seed=0)
+            _core.PpoLearner(wrong, None, {"hidden": [8]}, rows=1, horizon=1, seed=0)

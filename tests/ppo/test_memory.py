@@ -16,8 +16,10 @@ from tests.ppo.test_gradients import TASKS, compare, filled, largest_byte, sets_
 GATES = {"lstm": 4, "gru": 3}
 
 
-def learner(env: str = "cartpole", *, rows: int = 8, horizon: int = 4, seed: int = 0, **policy: Any) -> _core.Learner:
-    return _core.Learner(env, None, policy, rows=rows, horizon=horizon, seed=seed)
+def learner(
+    env: str = "cartpole", *, rows: int = 8, horizon: int = 4, seed: int = 0, **policy: Any
+) -> _core.PpoLearner:
+    return _core.PpoLearner(env, None, policy, rows=rows, horizon=horizon, seed=seed)
 
 
 @pytest.mark.parametrize("memory", ["lstm", "gru"])
@@ -135,12 +137,12 @@ def test_gradients_hold_for_all_sizes(
 
 def collected(
     env: str, options: dict[str, Any], memory: str, *, horizon: int = 12, seed: int = 5, **keywords: Any
-) -> _core.Learner:
+) -> _core.PpoLearner:
     """A learner whose second rollout is there, so that sequences begin in the middle of episodes."""
     envs = 21
     rows = envs * _core.describe(env, options)["seats"]
     policy = {"hidden": [24], "memory": memory, "memory_size": 20}
-    mine = _core.Learner(env, options, policy, rows=rows, horizon=horizon, seed=seed, **keywords)
+    mine = _core.PpoLearner(env, options, policy, rows=rows, horizon=horizon, seed=seed, **keywords)
     pool = _core.Pool(env, envs, num_threads=1, num_groups=2, options=options, autoreset="same_step")
     pool.seed(seed)
     pool.reset()
@@ -236,8 +238,8 @@ def test_served_rollouts_and_weights_are_those_of_the_native_way(
     rows = envs * _core.describe(env, options)["seats"]
     policy = {"hidden": [16], "memory": memory, "memory_size": 12}
 
-    def fresh() -> _core.Learner:
-        return _core.Learner(env, options, policy, rows=rows, horizon=horizon, sequence_length=6, seed=1)
+    def fresh() -> _core.PpoLearner:
+        return _core.PpoLearner(env, options, policy, rows=rows, horizon=horizon, sequence_length=6, seed=1)
 
     native, served = fresh(), fresh()
     pool = _core.Pool(env, envs, num_threads=1, num_groups=3, options=options, autoreset="same_step")
@@ -263,10 +265,10 @@ def test_frozen_policies_have_memories_of_their_own() -> None:
     envs, seats, horizon = 8, 2, 10
     options = {"seats": seats}
     frozen = {"hidden": [8], "memory": "gru", "memory_size": 5}
-    mine = _core.Learner(
+    mine = _core.PpoLearner(
         "tag", options, {"hidden": [16], "memory": "lstm", "memory_size": 9}, rows=envs * seats, horizon=horizon, seed=0
     )
-    other = _core.Learner("tag", options, frozen, rows=1, horizon=1, seed=77)
+    other = _core.PpoLearner("tag", options, frozen, rows=1, horizon=1, seed=77)
     mine.set_opponents([(frozen, other.arrays(), {})])
     pool = _core.Pool("tag", envs, num_threads=1, num_groups=2, options=options, autoreset="same_step")
     pool.seed(3)
@@ -291,4 +293,4 @@ def test_frozen_policies_have_memories_of_their_own() -> None:
 
 def test_sequences_must_divide_the_horizon() -> None:
     with pytest.raises(ValueError, match="sequence_length is 5: expected a divisor of the horizon, 12"):
-        _core.Learner("cartpole", None, {"memory": "gru"}, rows=2, horizon=12, sequence_length=5, seed=0)
+        _core.PpoLearner("cartpole", None, {"memory": "gru"}, rows=2, horizon=12, sequence_length=5, seed=0)

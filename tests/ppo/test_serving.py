@@ -22,8 +22,8 @@ def test_served_rollouts_and_weights_are_those_of_the_native_way(
     envs, horizon = 24, 13
     rows = envs * _core.describe(env, options)["seats"]
 
-    def learner() -> _core.Learner:
-        return _core.Learner(
+    def learner() -> _core.PpoLearner:
+        return _core.PpoLearner(
             env, options, {"hidden": [16]}, rows=rows, horizon=horizon, seed=1, normalize_observations=env != "taxi"
         )
 

@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 import hotloop
-from hotloop.tracking import feeding, journal, migrations
+from hotloop.tracking import journal, migrations, store_sync
+from hotloop.tracking.database import Database
 from hotloop.tracking.errors import StoreAwayError, StoreError
-from hotloop.tracking.links import Link
-from hotloop.tracking.places import find_place
 from hotloop.tracking.store import Store, groups_of
+from hotloop.tracking.store_url import find_store_url
 from hotloop.training.runs import RunFolder
 
 SMALL: dict[str, Any] = {"runner.num_envs": 8, "ppo.horizon": 16, "ppo.minibatch_size": 64, "track.interval": 4}
@@ -59,11 +59,11 @@ def test_a_run_is_there_with_all_that_belongs_to_it(tmp_path: Path, store: str) 
 
 def test_feeding_again_changes_nothing(tmp_path: Path, store: str) -> None:
     run = trained(tmp_path, store)
-    place = find_place(store, tmp_path)
+    place = find_store_url(store, tmp_path)
     assert place is not None
-    with Store(store, home=tmp_path) as found, Link(place) as link:
+    with Store(store, home=tmp_path) as found, Database(place) as link:
         before = metrics_of(found)
-        assert feeding.feed(link, run.path) == 0
+        assert store_sync.feed(link, run.path) == 0
         assert metrics_of(found) == before
 
 
@@ -102,19 +102,19 @@ def test_an_older_store_is_upgraded_with_its_runs(tmp_path: Path, store: str, mo
     trained(tmp_path, store)
     later = ("ALTER TABLE runs ADD COLUMN note TEXT NOT NULL DEFAULT 'none'",)
     monkeypatch.setattr(migrations, "MIGRATIONS", [*migrations.MIGRATIONS, later])
-    place = find_place(store, tmp_path)
+    place = find_store_url(store, tmp_path)
     assert place is not None
-    with Link(place) as link:
+    with Database(place) as link:
         assert link.execute("SELECT note FROM runs").fetchall() == [("none",)]
         assert link.execute("SELECT version FROM hotloop_store").fetchone()[0] == len(migrations.MIGRATIONS)
-    Link(place).close()
+    Database(place).close()
 
 
 def test_a_newer_store_is_refused(tmp_path: Path, store: str, monkeypatch: pytest.MonkeyPatch) -> None:
     trained(tmp_path, store)
-    place = find_place(store, tmp_path)
+    place = find_store_url(store, tmp_path)
     assert place is not None
-    with Link(place) as link:
+    with Database(place) as link:
         link.execute("UPDATE hotloop_store SET version = 99")
     with pytest.raises(StoreError, match=r"is of a newer Hotloop \(version 99 of its tables"):
         Store(store, home=tmp_path)
@@ -154,12 +154,12 @@ def test_a_store_that_is_missing_is_said_to_be(tmp_path: Path) -> None:
 
 def test_a_locked_store_is_waited_for_and_then_said_to_be_locked(tmp_path: Path) -> None:
     trained(tmp_path)
-    place = find_place(None, tmp_path)
+    place = find_store_url(None, tmp_path)
     assert place is not None
     holder = sqlite3.connect(tmp_path / "hotloop.db", isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
     locked = pytest.raises(StoreAwayError, match="is locked by another process")
-    with Link(place, patience=0.05) as link, locked, link.telling(), link.transaction():
+    with Database(place, patience=0.05) as link, locked, link.telling(), link.transaction():
         pass
     holder.execute("ROLLBACK")
     holder.close()
@@ -266,10 +266,10 @@ def test_a_run_is_running_while_its_process_lives(tmp_path: Path) -> None:
     class Look(hotloop.training.Callback):
         def checkpoint(self, report: Any) -> None:
             with Store(home=tmp_path) as found:
-                place = find_place(None, tmp_path)
+                place = find_store_url(None, tmp_path)
                 assert place is not None
-                with Link(place) as link:
-                    feeding.feed(link, report.path.parent.parent)
+                with Database(place) as link:
+                    store_sync.feed(link, report.path.parent.parent)
                 (one,) = found.runs()
                 seen.append(one.status)
                 with pytest.raises(StoreError, match=r"is running \(process \d+ on .*\): end it first"):
@@ -293,9 +293,9 @@ def test_deleting_removes_rows_and_folder(tmp_path: Path, store: str) -> None:
 def test_of_points_for_the_same_place_the_last_counts(tmp_path: Path, store: str) -> None:
     run = trained(tmp_path, store)
     told = [(step % 50, float(step)) for step in range(200)]
-    place = find_place(store, tmp_path)
+    place = find_store_url(store, tmp_path)
     assert place is not None
-    with Store(store, home=tmp_path) as found, Link(place) as link:
+    with Store(store, home=tmp_path) as found, Database(place) as link:
         one = found.find(run.path.name)
         key = link.key_numbers(["mine"])["mine"]
         rows = [(one.number, key, step, 0.0, value) for step, value in told]

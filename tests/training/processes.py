@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import hotloop
-from hotloop.config.loading import build, parse_overrides
+from hotloop.config.loader import build, parse_overrides
 from hotloop.tracking.journal import read_all
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -77,7 +77,7 @@ def test_the_manifest_says_what_made_it(tmp_path: Path) -> None:
     assert manifest["versions"]["hotloop"] == hotloop.__version__
     assert manifest["files"].keys() == {"policy.safetensors", "state.safetensors"}
     assert set(load_file(path / "policy.safetensors")) == set(
-        _core.Learner("cartpole", None, manifest["policy"], rows=1, horizon=1, seed=0).arrays()
+        _core.PpoLearner("cartpole", None, manifest["policy"], rows=1, horizon=1, seed=0).arrays()
     )
 
 

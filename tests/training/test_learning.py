@@ -35,7 +35,7 @@ def test_a_task_is_learned(env: str, tmp_path: Path) -> None:
 def catches(taggers: Learner, runners: Learner, policy: dict[str, Any]) -> float:
     """How often a tagger catches a runner, per step, each played by a policy of its own."""
     envs, horizon, options = 256, 128, {"seats": 2}
-    player = _core.Learner("tag", options, policy, rows=2 * envs, horizon=horizon, seed=3)
+    player = _core.PpoLearner("tag", options, policy, rows=2 * envs, horizon=horizon, seed=3)
     player.set_arrays(taggers.arrays())
     player.set_opponents([(policy, runners.arrays(), {})])
     pool = _core.Pool("tag", envs, num_threads=1, options=options, autoreset="same_step")
@@ -58,9 +58,9 @@ def test_two_teams_that_share_a_policy_both_learn(tmp_path: Path) -> None:
     }
     run = hotloop.train("tag", seed=0, steps=1_500_000, config=config, home=tmp_path)
     learned = hotloop.load(run.path).learner
-    assert isinstance(learned, _core.Learner)
+    assert isinstance(learned, _core.PpoLearner)
     policy = {"hidden": run.config.policy.hidden}
-    chance = _core.Learner("tag", {"seats": 2}, policy, rows=1, horizon=1, seed=1234)
+    chance = _core.PpoLearner("tag", {"seats": 2}, policy, rows=1, horizon=1, seed=1234)
     by_chance = catches(chance, chance, policy)
     assert catches(learned, chance, policy) > 5 * by_chance
     assert catches(chance, learned, policy) < by_chance / 5

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 import hotloop
-from hotloop.policies.agent import Agent
+from hotloop.policies.policy import Policy
 from hotloop.training.evaluation import evaluate
-from hotloop.training.verifying import verify
+from hotloop.training.verification import verify
 
 
-def mean_return(agent: Agent) -> float:
+def mean_return(agent: Policy) -> float:
     return evaluate(agent.learner, agent.env, agent.options, episodes=200, seed=2**40 + 1).mean
 
 

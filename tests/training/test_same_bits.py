@@ -72,7 +72,7 @@ def wait_until_training(process: subprocess.Popen[str], folder: Path) -> None:
 
 
 def assert_same_metrics(one: Path, two: Path) -> None:
-    from hotloop.training.verifying import compare_metrics
+    from hotloop.training.verification import compare_metrics
 
     ours, theirs = metrics(one), metrics(two)
     assert [(line["event"], line["steps"]) for line in ours] == [(line["event"], line["steps"]) for line in theirs]

@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 import hotloop
-from hotloop.policies.agent import Agent
+from hotloop.policies.policy import Policy
 from hotloop.training.evaluation import evaluate
 
 # The ball of catch is seen in the first picture only.
 HIDDEN: dict[str, Any] = {"env.height": 6, "env.visible": 1}
 
 
-def mean_return(agent: Agent) -> float:
+def mean_return(agent: Policy) -> float:
     return evaluate(agent.learner, agent.env, agent.options, episodes=200, seed=2**40 + 1).mean
 
 

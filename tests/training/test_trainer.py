@@ -173,7 +173,7 @@ def test_training_returns_alone_do_not_solve(tmp_path: Path, monkeypatch: pytest
 
 
 def test_an_evaluation_is_a_function_of_policy_and_seed() -> None:
-    learner = _core.Learner("cartpole", None, {"hidden": [8]}, rows=1, horizon=1, seed=0)
+    learner = _core.PpoLearner("cartpole", None, {"hidden": [8]}, rows=1, horizon=1, seed=0)
     one = evaluate(learner, "cartpole", {}, episodes=50, seed=evaluation_seed(3), num_threads=1)
     two = evaluate(learner, "cartpole", {}, episodes=50, seed=evaluation_seed(3), num_threads=2)
     other = evaluate(learner, "cartpole", {}, episodes=50, seed=evaluation_seed(4))
@@ -185,14 +185,14 @@ def test_an_evaluation_is_a_function_of_policy_and_seed() -> None:
 
 def test_seats_that_nobody_takes_do_not_count() -> None:
     options = {"seats": 8, "players": 5}
-    learner = _core.Learner("tag", options, {"hidden": [8]}, rows=1, horizon=1, seed=0)
+    learner = _core.PpoLearner("tag", options, {"hidden": [8]}, rows=1, horizon=1, seed=0)
     found = evaluate(learner, "tag", options, episodes=40, seed=0)
     assert found.episodes == 5 * 5
     assert found.length_mean > 1
 
 
 def test_an_evaluation_counts_each_env_once_and_cuts_what_never_ends() -> None:
-    learner = _core.Learner("cliff-walking", None, {"hidden": [8]}, rows=1, horizon=1, seed=0)
+    learner = _core.PpoLearner("cliff-walking", None, {"hidden": [8]}, rows=1, horizon=1, seed=0)
     found = evaluate(learner, "cliff-walking", {}, episodes=3, seed=0)
     assert found.episodes == 3
     assert found.length_mean <= 10_000

@@ -6,7 +6,7 @@ use crate::env::{Actions, Env, Frame, Outcome, Rng, Status};
 use crate::fields::Fields;
 use crate::options::Options;
 
-/// What [`crate::each::Each`] makes a group of. Except for `play` and `failure`, see [`Env`].
+/// What [`crate::scalar_group::Each`] makes a group of. Except for `play` and `failure`, see [`Env`].
 pub trait Envs: Send + 'static {
     /// Starts an episode.
     fn reset(&mut self, env: usize, rng: &Rng);

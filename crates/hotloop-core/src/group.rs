@@ -1,9 +1,9 @@
 //! A group: a fixed slice of a runner's envs that moves as a unit. The pool knows envs only through this trait;
-//! [`crate::each::Each`] makes a group of any [`crate::env::Env`], [`crate::lanes::Lanes`] of vectorised ones.
+//! [`crate::scalar_group::Each`] makes a group of any [`crate::env::Env`], [`crate::simd_group::Lanes`] of vectorised ones.
 
 use crate::env::Actions;
 use crate::fields::Fields;
-use crate::ledger::Ledger;
+use crate::group_state::GroupState;
 use crate::options::Options;
 use crate::simd::Isa;
 
@@ -99,11 +99,11 @@ pub struct Frames<'a> {
 /// A slice of a runner's envs.
 pub trait Group: Send {
     /// Steps every env once.
-    fn step(&mut self, ledger: &mut Ledger, rules: &Rules, actions: &Actions<'_>, frames: &mut Frames<'_>);
+    fn step(&mut self, group_state: &mut GroupState, rules: &Rules, actions: &Actions<'_>, frames: &mut Frames<'_>);
     /// Starts a new episode in the envs that `which` names.
-    fn reset(&mut self, ledger: &mut Ledger, rules: &Rules, which: &[bool]);
-    /// Writes what every row sees now, without changing anything but the ledger's masks and `valid`.
-    fn observe(&mut self, ledger: &mut Ledger, rules: &Rules, frames: &mut Frames<'_>);
+    fn reset(&mut self, group_state: &mut GroupState, rules: &Rules, which: &[bool]);
+    /// Writes what every row sees now, without changing anything but the group_state's masks and `valid`.
+    fn observe(&mut self, group_state: &mut GroupState, rules: &Rules, frames: &mut Frames<'_>);
     /// Visits the state of one env.
     fn fields(&mut self, env: usize, fields: &mut dyn Fields);
     /// Whether the state of one env, set from outside, is a possible one.

@@ -1,11 +1,10 @@
 //! What an env is and how many are stepped at once. Knows nothing of Python and nothing of any particular env.
 
+pub mod action_input;
 pub mod clock;
 pub mod codec;
 pub mod cpu;
-pub mod crew;
 pub mod discrete;
-pub mod each;
 pub mod env;
 pub mod envs;
 pub mod episodes;
@@ -14,17 +13,18 @@ pub mod fields;
 pub mod foreign;
 pub mod fork;
 pub mod group;
-pub mod intake;
-pub mod lanes;
-pub mod ledger;
+pub mod group_state;
 pub mod math;
 pub mod options;
+pub mod parallel;
 pub mod peak;
 pub mod pool;
 pub mod rng;
+pub mod scalar_group;
 pub mod signals;
 pub mod simd;
+pub mod simd_group;
 mod slot;
 pub mod snapshot;
 pub mod space;
-pub mod team;
+pub mod thread_pool;

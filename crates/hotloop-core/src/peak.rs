@@ -4,8 +4,8 @@ use std::hint::black_box;
 use std::sync::Mutex;
 use std::time::Instant;
 
+use crate::parallel::ParallelFor;
 use crate::simd::{Floats, Isa, Kernel, Simd};
-use crate::team::Team;
 
 /// Independent chains: enough to hide the latency of every CPU's FMA units.
 const CHAINS: usize = 12;
@@ -40,8 +40,8 @@ impl Kernel for Chains {
 
 /// Floating-point operations per second (an FMA counts as two) of `threads` threads, over about that many seconds.
 pub fn fma_peak(isa: Isa, threads: usize, seconds: f64) -> std::io::Result<f64> {
-    let lanes = isa.run(Lanes);
-    let mut team = Team::new(threads, false)?;
+    let lanes = isa.run(SimdGroup);
+    let mut team = ParallelFor::new(threads, false)?;
     let rates: Vec<Mutex<f64>> = (0..threads).map(|_| Mutex::new(0.0)).collect();
     team.run(threads, &|thread| {
         let start = Instant::now();
@@ -56,9 +56,9 @@ pub fn fma_peak(isa: Isa, threads: usize, seconds: f64) -> std::io::Result<f64> 
     Ok(rates.iter().map(|rate| *rate.lock().expect("no thread panicked")).sum())
 }
 
-struct Lanes;
+struct SimdGroup;
 
-impl Kernel for Lanes {
+impl Kernel for SimdGroup {
     type Output = usize;
 
     #[inline(always)]

@@ -1,4 +1,4 @@
-//! The native runner: many envs in groups, stepped by a crew of threads, results written where the caller wants them.
+//! The native runner: many envs in groups, stepped by a thread_pool of threads, results written where the caller wants them.
 //!
 //! Results depend on the env, its options, the seed, each env's index and the actions: never on threads or groups.
 
@@ -6,14 +6,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::cpu;
-use crate::crew::Crew;
 use crate::env::{EnvKind, Spec};
 use crate::error::{Error, Result, input, state};
 use crate::group::{Autoreset, Finals, Group, Keep, Rules};
-use crate::ledger::Ledger;
+use crate::group_state::GroupState;
 use crate::options::{Options, Value};
 use crate::simd::{BLOCK, Isa};
 use crate::slot::{Job, Slot, lock, perform};
+use crate::thread_pool::ThreadPool;
 
 pub use crate::slot::FramePointers;
 
@@ -59,7 +59,7 @@ pub struct Pool {
     pub(crate) starts: Vec<usize>,
     pub(crate) rules: Arc<Rules>,
     pub(crate) started: bool,
-    crew: Crew,
+    thread_pool: ThreadPool,
     first_env: usize,
     flying: Vec<bool>,
     done: Vec<usize>,
@@ -116,7 +116,7 @@ impl Pool {
                 let discrete = !spec.action.choices().is_empty();
                 Mutex::new(Slot {
                     group: (env.build)(&base, count),
-                    ledger: Ledger::new(&spec, &base, count, bounds[0], envs),
+                    group_state: GroupState::new(&spec, &base, count, bounds[0], envs),
                     ints: vec![0; if discrete { numbers } else { 0 }],
                     floats: vec![0.0; if discrete { 0 } else { numbers }],
                     rules: rules.clone(),
@@ -126,14 +126,26 @@ impl Pool {
                 })
             })
             .collect();
-        let crew = {
+        let thread_pool = {
             let (slots, spec) = (slots.clone(), spec.clone());
-            Crew::new(threads, setup.pin_threads, move |group| perform(&spec, &mut lock(&slots[group])))
+            ThreadPool::new(threads, setup.pin_threads, move |group| perform(&spec, &mut lock(&slots[group])))
                 .map_err(|why| Error::State(format!("cannot start {threads} threads: {why}")))?
         };
         let flying = vec![false; groups];
         let first_env = setup.first_env;
-        Ok(Self { env, spec, base, slots, starts, rules, started: false, crew, first_env, flying, done: Vec::new() })
+        Ok(Self {
+            env,
+            spec,
+            base,
+            slots,
+            starts,
+            rules,
+            started: false,
+            thread_pool,
+            first_env,
+            flying,
+            done: Vec::new(),
+        })
     }
 
     /// The env.
@@ -178,7 +190,7 @@ impl Pool {
 
     /// How many threads step the envs, the waiting caller among them.
     pub fn threads(&self) -> usize {
-        self.crew.threads()
+        self.thread_pool.threads()
     }
 
     /// How many groups are on their way.
@@ -198,7 +210,7 @@ impl Pool {
 
     /// Refuses in a forked child, where the threads are not and any lock may be held for ever.
     pub fn must_be_here(&self) -> Result<()> {
-        if self.crew.lost() {
+        if self.thread_pool.lost() {
             return state(
                 "this runner was made before the process forked, and its threads stayed there: make a new one",
             );
@@ -226,23 +238,23 @@ impl Pool {
         let given = match seeds {
             Seeds::One(_) => self.envs(),
             Seeds::Some(_, which) => which.len(),
-            Seeds::Each(seeds) => seeds.len(),
+            Seeds::ScalarGroup(seeds) => seeds.len(),
         };
         if given != self.envs() {
             return input(format!("{given} seeds for {} envs", self.envs()));
         }
         for slot in self.slots.iter() {
-            let ledger = &mut lock(slot).ledger;
-            for env in 0..ledger.envs {
-                let index = ledger.first_env + env;
+            let group_state = &mut lock(slot).group_state;
+            for env in 0..group_state.envs {
+                let index = group_state.first_env + env;
                 match seeds {
                     Seeds::Some(_, which) if !which[index] => {}
                     Seeds::One(seed) | Seeds::Some(seed, _) => {
-                        ledger.seed(env, *seed, attempt, (self.first_env + index) as u32);
+                        group_state.seed(env, *seed, attempt, (self.first_env + index) as u32);
                     }
-                    Seeds::Each(seeds) => {
+                    Seeds::ScalarGroup(seeds) => {
                         if let Some(seed) = seeds[index] {
-                            ledger.seed(env, seed, attempt, 0);
+                            group_state.seed(env, seed, attempt, 0);
                         }
                     }
                 }
@@ -267,7 +279,7 @@ impl Pool {
         for (slot, bounds) in self.slots.iter().zip(self.starts.windows(2)) {
             let slot = &mut *lock(slot);
             slot.rules = self.rules.clone();
-            slot.group.reset(&mut slot.ledger, &slot.rules, &which.unwrap_or(&all)[bounds[0]..bounds[1]]);
+            slot.group.reset(&mut slot.group_state, &slot.rules, &which.unwrap_or(&all)[bounds[0]..bounds[1]]);
         }
         self.started = true;
         // SAFETY: the caller's promise.
@@ -302,13 +314,13 @@ impl Pool {
             slot.finals.clear();
             slot.job = Some(Job { frames, step, slot: 0, keep });
         }
-        self.crew.submit_all(self.slots.len());
+        self.thread_pool.submit_all(self.slots.len());
     }
 
     fn finish_all(&mut self) -> Result<()> {
-        while !self.crew.wait(self.slots.len(), Duration::from_secs(3600)) {}
+        while !self.thread_pool.wait(self.slots.len(), Duration::from_secs(3600)) {}
         self.done.clear();
-        self.crew.take(self.slots.len(), &mut self.done);
+        self.thread_pool.take(self.slots.len(), &mut self.done);
         self.failure()
     }
 
@@ -334,7 +346,7 @@ impl Pool {
             entry.job = Some(Job { frames, step: true, slot, keep });
         }
         self.flying[group] = true;
-        self.crew.submit(group, self.slots.len());
+        self.thread_pool.submit(group, self.slots.len());
     }
 
     /// Waits for `count` groups (or for those in flight, if fewer) at most that long; `None` if they are not there yet.
@@ -344,11 +356,11 @@ impl Pool {
         if count == 0 {
             return state("nothing to receive: no group is in flight");
         }
-        if !self.crew.wait(count, at_most) {
+        if !self.thread_pool.wait(count, at_most) {
             return Ok(None);
         }
         self.done.clear();
-        self.crew.take(count, &mut self.done);
+        self.thread_pool.take(count, &mut self.done);
         for group in &self.done {
             self.flying[*group] = false;
         }
@@ -359,8 +371,8 @@ impl Pool {
     /// Lends a group to the caller's own thread, with all it needs to be stepped: for learners that carry groups
     /// through many steps. Waits for it if it is on its way.
     pub fn visit<T>(&self, group: usize, visit: impl FnOnce(Visit<'_>) -> T) -> T {
-        let Slot { group, ledger, ints, floats, rules, finals, .. } = &mut *lock(&self.slots[group]);
-        visit(Visit { group: &mut **group, ledger, ints, floats, rules, finals })
+        let Slot { group, group_state, ints, floats, rules, finals, .. } = &mut *lock(&self.slots[group]);
+        visit(Visit { group: &mut **group, group_state, ints, floats, rules, finals })
     }
 
     /// The final observations that a group has kept. Waits for it if it is on its way.
@@ -369,14 +381,14 @@ impl Pool {
     }
 
     /// The bookkeeping of one group. Waits for it if it is on its way.
-    pub fn ledger<T>(&self, group: usize, visit: impl FnOnce(&mut Ledger) -> T) -> T {
-        visit(&mut lock(&self.slots[group]).ledger)
+    pub fn group_state<T>(&self, group: usize, visit: impl FnOnce(&mut GroupState) -> T) -> T {
+        visit(&mut lock(&self.slots[group]).group_state)
     }
 
     /// The bookkeeping of each group in turn, with its first env.
-    pub fn ledgers(&self, mut visit: impl FnMut(&mut Ledger)) {
+    pub fn group_states(&self, mut visit: impl FnMut(&mut GroupState)) {
         for slot in self.slots.iter() {
-            visit(&mut lock(slot).ledger);
+            visit(&mut lock(slot).group_state);
         }
     }
 
@@ -391,7 +403,7 @@ impl Pool {
         self.rules = Arc::new(rules);
         for slot in self.slots.iter() {
             let slot = &mut *lock(slot);
-            slot.ledger.sum_apart();
+            slot.group_state.sum_apart();
             slot.rules = self.rules.clone();
         }
         Ok(())
@@ -410,7 +422,7 @@ impl Pool {
         let mut plan = Vec::with_capacity(envs.len());
         for env in envs {
             let (group, local) = self.locate(*env);
-            let old = lock(&self.slots[group]).ledger.latest_options(local).clone();
+            let old = lock(&self.slots[group]).group_state.latest_options(local).clone();
             let new = match changed.iter().find(|(known, _)| Arc::ptr_eq(known, &old)) {
                 Some((_, new)) => new.clone(),
                 None => {
@@ -423,7 +435,7 @@ impl Pool {
             plan.push((group, local, new));
         }
         for (group, local, options) in plan {
-            lock(&self.slots[group]).ledger.set_options(local, options);
+            lock(&self.slots[group]).group_state.set_options(local, options);
         }
         Ok(())
     }
@@ -453,7 +465,7 @@ impl Pool {
         for env in 0..self.envs() {
             let (group, local) = self.locate(env);
             let seats = self.spec.seats;
-            lock(&self.slots[group]).ledger.set_policies(local, &table[env * seats..(env + 1) * seats]);
+            lock(&self.slots[group]).group_state.set_policies(local, &table[env * seats..(env + 1) * seats]);
         }
         Ok(())
     }
@@ -469,7 +481,7 @@ impl Pool {
 #[allow(missing_docs)] // named as in the pool
 pub struct Visit<'a> {
     pub group: &'a mut dyn Group,
-    pub ledger: &'a mut Ledger,
+    pub group_state: &'a mut GroupState,
     pub ints: &'a mut [i32],
     pub floats: &'a mut [f32],
     pub rules: &'a Rules,
@@ -483,7 +495,7 @@ pub enum Seeds<'a> {
     /// The same for the envs that are named; the others go on with the streams they have.
     Some(u64, &'a [bool]),
     /// One of its own for each env that is named.
-    Each(&'a [Option<u64>]),
+    ScalarGroup(&'a [Option<u64>]),
 }
 
 fn find_info(env: &EnvKind, spec: &Spec, name: &str) -> Result<(usize, usize)> {

@@ -2,7 +2,7 @@
 //!
 //! A [`Stream`] is a key of 64 bits. [`Stream::new`] makes one from the seed, the attempt and the purpose,
 //! [`Stream::fold`] a new one for each index (env, episode, step, row, ...), and each draw is a pure function of its
-//! stream and its number. [`LaneStream`] holds one stream per vector lane and gives the same bits; the scalar one is a
+//! stream and its number. [`SimdStream`] holds one stream per vector lane and gives the same bits; the scalar one is a
 //! vector of one. Made for simulation and learning, not for secrets.
 
 use crate::math;
@@ -43,7 +43,7 @@ impl Stream {
     #[inline(always)]
     #[must_use]
     pub fn fold(self, index: u32) -> Self {
-        let LaneStream { lo, hi } = self.lanes(Scalar).fold(Scalar, Scalar.u(index));
+        let SimdStream { lo, hi } = self.lanes(Scalar).fold(Scalar, Scalar.u(index));
         Self { lo: lo.0, hi: hi.0 }
     }
 
@@ -79,7 +79,7 @@ impl Stream {
         ((u64::from(self.bits(draw)) * u64::from(n)) >> 32) as u32
     }
 
-    /// Two independent standard normal numbers, see [`LaneStream::normals`].
+    /// Two independent standard normal numbers, see [`SimdStream::normals`].
     #[inline(always)]
     pub fn normals(self, draw: u32) -> (f32, f32) {
         let (x, y) = self.lanes(Scalar).normals(Scalar, draw);
@@ -88,14 +88,14 @@ impl Stream {
 
     /// This stream in every lane.
     #[inline(always)]
-    pub fn lanes<S: Simd>(self, s: S) -> LaneStream<S> {
-        LaneStream { lo: s.u(self.lo), hi: s.u(self.hi) }
+    pub fn lanes<S: Simd>(self, s: S) -> SimdStream<S> {
+        SimdStream { lo: s.u(self.lo), hi: s.u(self.hi) }
     }
 }
 
 /// One random stream per lane.
 #[derive(Clone, Copy)]
-pub struct LaneStream<S: Simd> {
+pub struct SimdStream<S: Simd> {
     /// The keys' low words.
     pub lo: S::I,
     /// The keys' high words.
@@ -109,7 +109,7 @@ const MIX_2: u32 = 0x846c_a68b;
 const DRAW_STEP: u32 = 0x9e37_79b9;
 const INDEX_STEP: u32 = 0xc13f_a9a9;
 
-impl<S: Simd> LaneStream<S> {
+impl<S: Simd> SimdStream<S> {
     /// The streams of these indices; see [`Stream::fold`].
     ///
     /// Two Feistel rounds: for one index a bijection of the keys, and for one key the low words of all indices differ.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::env::{Actions, Spec};
 use crate::group::{Finals, Frames, Group, Keep, Rules};
-use crate::ledger::Ledger;
+use crate::group_state::GroupState;
 
 /// Where results go: the first row of each array; null for what nobody wants. All arrays have a row per pool row.
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +45,7 @@ pub(crate) struct Job {
 
 pub(crate) struct Slot {
     pub(crate) group: Box<dyn Group>,
-    pub(crate) ledger: Ledger,
+    pub(crate) group_state: GroupState,
     pub(crate) ints: Vec<i32>,
     pub(crate) floats: Vec<f32>,
     pub(crate) rules: Arc<Rules>,
@@ -62,15 +62,15 @@ pub(crate) fn lock(slot: &Mutex<Slot>) -> MutexGuard<'_, Slot> {
 pub(crate) fn perform(spec: &Spec, slot: &mut Slot) {
     let Some(job) = slot.job.take() else { return };
     let outcome = catch_unwind(AssertUnwindSafe(|| {
-        let Slot { group, ledger, ints, floats, rules, finals, .. } = slot;
+        let Slot { group, group_state, ints, floats, rules, finals, .. } = slot;
         // SAFETY: whoever made the job promised room for every row of the pool, and these rows are this group's alone.
-        let mut frames = unsafe { frames(spec, ledger, rules, &job, finals) };
+        let mut frames = unsafe { frames(spec, group_state, rules, &job, finals) };
         if job.step {
-            ledger.tick += 1;
+            group_state.tick += 1;
             let actions = Actions { ints, floats, width: spec.action.width() };
-            group.step(ledger, rules, &actions, &mut frames);
+            group.step(group_state, rules, &actions, &mut frames);
         } else {
-            group.observe(ledger, rules, &mut frames);
+            group.observe(group_state, rules, &mut frames);
         }
     }));
     slot.failure = outcome.err().map(|panic| words(&*panic));
@@ -81,7 +81,13 @@ fn words(panic: &(dyn Any + Send)) -> String {
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "unknown".into())
 }
 
-unsafe fn frames<'a>(spec: &Spec, ledger: &Ledger, rules: &Rules, job: &Job, finals: &'a mut Finals) -> Frames<'a> {
+unsafe fn frames<'a>(
+    spec: &Spec,
+    group_state: &GroupState,
+    rules: &Rules,
+    job: &Job,
+    finals: &'a mut Finals,
+) -> Frames<'a> {
     unsafe fn part<'a, T>(base: *mut T, first: usize, count: usize, width: usize) -> &'a mut [T] {
         if base.is_null() || width == 0 {
             return &mut [];
@@ -89,7 +95,7 @@ unsafe fn frames<'a>(spec: &Spec, ledger: &Ledger, rules: &Rules, job: &Job, fin
         // SAFETY: the caller's promise.
         unsafe { std::slice::from_raw_parts_mut(base.add(first * width), count * width) }
     }
-    let (first, count) = (ledger.first_env * spec.seats, ledger.envs * spec.seats);
+    let (first, count) = (group_state.first_env * spec.seats, group_state.envs * spec.seats);
     let mask_len = if spec.masked { spec.action.mask_len() } else { 0 };
     let info_len = rules.infos.iter().map(|(_, len)| len).sum();
     let to = &job.frames;

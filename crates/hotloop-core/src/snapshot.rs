@@ -22,9 +22,9 @@ impl Pool {
         let mut table = Vec::new();
         let mut body = Writer::default();
         for slot in self.slots.iter() {
-            let Slot { group, ledger, .. } = &mut *lock(slot);
-            for env in 0..ledger.envs {
-                ledger.save(env, &mut body, &mut table);
+            let Slot { group, group_state, .. } = &mut *lock(slot);
+            for env in 0..group_state.envs {
+                group_state.save(env, &mut body, &mut table);
                 group.fields(env, &mut Save(&mut body));
             }
         }
@@ -93,15 +93,18 @@ impl Pool {
             table.push(Arc::new(options));
         }
         for slot in self.slots.iter() {
-            let Slot { group, ledger, .. } = &mut *lock(slot);
-            for env in 0..ledger.envs {
-                let options = ledger.load(env, &mut reader, &table)?;
+            let Slot { group, group_state, .. } = &mut *lock(slot);
+            for env in 0..group_state.envs {
+                let options = group_state.load(env, &mut reader, &table)?;
                 group.adopt(env, &options);
                 let mut load = Load::new(&mut reader);
                 group.fields(env, &mut load);
                 load.finish()?;
                 group.check(env).map_err(|why| {
-                    Error::Input(format!("the snapshot's state of env {} is impossible: {why}", ledger.first_env + env))
+                    Error::Input(format!(
+                        "the snapshot's state of env {} is impossible: {why}",
+                        group_state.first_env + env
+                    ))
                 })?;
             }
         }
@@ -127,10 +130,10 @@ impl Pool {
         self.must_have_started("get_state")?;
         let mut get = Get { name: field.name, bytes: Vec::new() };
         for slot in self.slots.iter() {
-            let Slot { group, ledger, .. } = &mut *lock(slot);
-            for env in 0..ledger.envs {
+            let Slot { group, group_state, .. } = &mut *lock(slot);
+            for env in 0..group_state.envs {
                 if field.name == ELAPSED {
-                    get.bytes.extend_from_slice(&ledger.elapsed[env].to_ne_bytes());
+                    get.bytes.extend_from_slice(&group_state.elapsed[env].to_ne_bytes());
                 } else {
                     group.fields(env, &mut get);
                 }
@@ -171,20 +174,20 @@ fn set_env(
     values: &[(FieldSpec, Vec<u8>)],
     position: usize,
 ) -> std::result::Result<(), String> {
-    let Slot { group, ledger, .. } = slot;
+    let Slot { group, group_state, .. } = slot;
     for (field, bytes) in values {
         let width = field.len * field.kind.bytes();
         let bytes = &bytes[position * width..(position + 1) * width];
         if field.name == ELAPSED {
             let steps = i32::from_ne_bytes(bytes.try_into().map_err(|_| "elapsed_steps is not a number")?);
-            ledger.elapsed[env] =
+            group_state.elapsed[env] =
                 u32::try_from(steps).ok().filter(|steps| *steps < 1 << 30).ok_or(format!("{ELAPSED} is {steps}"))?;
         } else {
             group.fields(env, &mut Set { name: field.name, bytes });
         }
     }
-    if std::mem::take(&mut ledger.over[env]) != 0 {
-        ledger.ended[env * ledger.seats..(env + 1) * ledger.seats].fill(false);
+    if std::mem::take(&mut group_state.over[env]) != 0 {
+        group_state.ended[env * group_state.seats..(env + 1) * group_state.seats].fill(false);
     }
     group.check(env)
 }

@@ -1,7 +1,7 @@
 //! The random streams: that they look random in every direction they are used in, that all instruction sets draw the
 //! same, and that nobody changes them by accident.
 
-use hotloop_core::rng::{LaneStream, Purpose, Stream};
+use hotloop_core::rng::{Purpose, SimdStream, Stream};
 use hotloop_core::simd::{BLOCK, Floats, Ints, Isa, Kernel, Simd};
 use proptest::prelude::*;
 
@@ -225,7 +225,7 @@ impl Kernel for DrawAll {
         let mut rows = vec![[0; BLOCK]; 7];
         for at in (0..BLOCK).step_by(S::LANES) {
             let index = s.u(self.index.wrapping_add(at as u32)) + s.lane_index();
-            let lanes: LaneStream<S> = self.base.lanes(s).fold(s, index);
+            let lanes: SimdStream<S> = self.base.lanes(s).fold(s, index);
             let (x, y) = lanes.normals(s, self.draw);
             let range = lanes.range(s, self.draw, s.f(-0.05), s.f(0.05));
             let floats = [lanes.uniform(s, self.draw), range, x, y].map(Floats::to_bits);

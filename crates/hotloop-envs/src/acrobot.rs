@@ -1,11 +1,11 @@
 //! Swing up a two-link arm by its middle joint: Gymnasium's `Acrobot-v1` (the book's equations), vectorised.
 
 use hotloop_core::env::{EnvType, max_steps};
-use hotloop_core::lanes::{LaneEnv, LaneStep, Lanes, Success, spec};
 use hotloop_core::math;
 use hotloop_core::options::{OptionSpec, Options};
-use hotloop_core::rng::LaneStream;
+use hotloop_core::rng::SimdStream;
 use hotloop_core::simd::{Floats, Simd};
+use hotloop_core::simd_group::{SimdEnv, SimdGroup, SimdStep, Success, spec};
 use hotloop_core::space::{Action, Observation};
 use std::f32::consts::{PI, TAU};
 
@@ -29,13 +29,13 @@ pub fn env_type() -> EnvType {
             let observation = Observation::symmetric(&[1.0, 1.0, 1.0, 1.0, TOP_SPEED_1, TOP_SPEED_2]);
             Ok(spec(observation, Action::Discrete { n: 3 }, Acrobot::SUCCESS, 25))
         },
-        build: |options, count| Box::new(Lanes::<Acrobot, 4, 2, 6>::new(options, count)),
+        build: |options, count| Box::new(SimdGroup::<Acrobot, 4, 2, 6>::new(options, count)),
     }
 }
 
 struct Acrobot;
 
-impl LaneEnv<4, 2, 6> for Acrobot {
+impl SimdEnv<4, 2, 6> for Acrobot {
     const FIELDS: [&'static str; 4] = ["theta1", "theta2", "theta1_dot", "theta2_dot"];
     const SUCCESS: Success = Success::Terminated;
 
@@ -44,7 +44,7 @@ impl LaneEnv<4, 2, 6> for Acrobot {
     }
 
     #[inline(always)]
-    fn reset<S: Simd>(simd: S, _: &[S::F; 2], draws: LaneStream<S>) -> [S::F; 4] {
+    fn reset<S: Simd>(simd: S, _: &[S::F; 2], draws: SimdStream<S>) -> [S::F; 4] {
         let (low, high) = (simd.f(-0.1), simd.f(0.1));
         [
             draws.range(simd, 0, low, high),
@@ -55,7 +55,7 @@ impl LaneEnv<4, 2, 6> for Acrobot {
     }
 
     #[inline(always)]
-    fn step<S: Simd>(simd: S, params: &[S::F; 2], state: [S::F; 4], action: S::F) -> LaneStep<S, 4> {
+    fn step<S: Simd>(simd: S, params: &[S::F; 2], state: [S::F; 4], action: S::F) -> SimdStep<S, 4> {
         let [gravity, strength] = *params;
         let torque = (action - simd.f(1.0)) * strength;
         let half = simd.f(TIME_STEP / 2.0);
@@ -75,7 +75,7 @@ impl LaneEnv<4, 2, 6> for Acrobot {
         let dot2 = dot2.max(simd.f(-TOP_SPEED_2)).min(simd.f(TOP_SPEED_2));
         let tip = -math::cos(simd, theta1) - math::cos(simd, theta1 + theta2);
         let up = simd.f(1.0).lt(tip);
-        LaneStep { state: [theta1, theta2, dot1, dot2], reward: simd.f(0.0).select(up, simd.f(-1.0)), terminated: up }
+        SimdStep { state: [theta1, theta2, dot1, dot2], reward: simd.f(0.0).select(up, simd.f(-1.0)), terminated: up }
     }
 
     #[inline(always)]

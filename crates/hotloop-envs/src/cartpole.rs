@@ -1,11 +1,11 @@
 //! Balance a pole on a cart: Gymnasium's `CartPole-v1`, vectorised.
 
 use hotloop_core::env::{EnvType, max_steps};
-use hotloop_core::lanes::{LaneEnv, LaneStep, Lanes, Success, spec};
 use hotloop_core::math;
 use hotloop_core::options::{OptionSpec, Options};
-use hotloop_core::rng::LaneStream;
+use hotloop_core::rng::SimdStream;
 use hotloop_core::simd::{Floats, Simd};
+use hotloop_core::simd_group::{SimdEnv, SimdGroup, SimdStep, Success, spec};
 use hotloop_core::space::{Action, Observation};
 
 const CART_MASS: f32 = 1.0;
@@ -34,13 +34,13 @@ pub fn env_type() -> EnvType {
                 Observation::symmetric(&[2.0 * TRACK_END, f32::INFINITY, 2.0 * FALLEN_ANGLE, f32::INFINITY]);
             Ok(spec(observation, Action::Discrete { n: 2 }, CartPole::SUCCESS, 5))
         },
-        build: |options, count| Box::new(Lanes::<CartPole, 4, 5, 4>::new(options, count)),
+        build: |options, count| Box::new(SimdGroup::<CartPole, 4, 5, 4>::new(options, count)),
     }
 }
 
 struct CartPole;
 
-impl LaneEnv<4, 5, 4> for CartPole {
+impl SimdEnv<4, 5, 4> for CartPole {
     const FIELDS: [&'static str; 4] = ["x", "x_dot", "theta", "theta_dot"];
     const SUCCESS: Success = Success::TimeLimit;
 
@@ -50,7 +50,7 @@ impl LaneEnv<4, 5, 4> for CartPole {
     }
 
     #[inline(always)]
-    fn reset<S: Simd>(simd: S, _: &[S::F; 5], draws: LaneStream<S>) -> [S::F; 4] {
+    fn reset<S: Simd>(simd: S, _: &[S::F; 5], draws: SimdStream<S>) -> [S::F; 4] {
         let (low, high) = (simd.f(-0.05), simd.f(0.05));
         [
             draws.range(simd, 0, low, high),
@@ -61,7 +61,7 @@ impl LaneEnv<4, 5, 4> for CartPole {
     }
 
     #[inline(always)]
-    fn step<S: Simd>(simd: S, params: &[S::F; 5], state: [S::F; 4], action: S::F) -> LaneStep<S, 4> {
+    fn step<S: Simd>(simd: S, params: &[S::F; 5], state: [S::F; 4], action: S::F) -> SimdStep<S, 4> {
         let [gravity, push, length, alive, fallen] = *params;
         let [x, x_dot, theta, theta_dot] = state;
         let force = push.select(action.eq(simd.f(1.0)), -push);
@@ -76,7 +76,7 @@ impl LaneEnv<4, 5, 4> for CartPole {
         let x = tau.fma(x_dot, x);
         let theta_now = tau.fma(theta_dot, theta);
         let out = simd.f(TRACK_END).lt(x.abs()) | simd.f(FALLEN_ANGLE).lt(theta_now.abs());
-        LaneStep {
+        SimdStep {
             state: [x, tau.fma(x_acceleration, x_dot), theta_now, tau.fma(theta_acceleration, theta_dot)],
             reward: fallen.select(out, alive),
             terminated: out,

@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use hotloop_core::each::Each;
 use hotloop_core::env::{Actions, Env, EnvType, Frame, Outcome, Rng, Spec, Status, max_steps};
 use hotloop_core::fields::Fields;
 use hotloop_core::options::{OptionSpec, Options};
+use hotloop_core::scalar_group::ScalarGroup;
 use hotloop_core::space::{Action, Observation};
 
 /// What `hotloop envs` lists.
@@ -24,7 +24,7 @@ pub fn env_type() -> EnvType {
         spec,
         build: |options, count| {
             let spec = spec(options).expect("the options were accepted");
-            Box::new(Each::<Vec<Catch>>::new(&spec, options, count))
+            Box::new(ScalarGroup::<Vec<Catch>>::new(&spec, options, count))
         },
     }
 }

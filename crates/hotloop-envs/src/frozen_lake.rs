@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use hotloop_core::each::Each;
 use hotloop_core::env::{EnvType, Spec, max_steps};
 use hotloop_core::options::{Allowed, OptionSpec, Options, Value};
+use hotloop_core::scalar_group::ScalarGroup;
 
 use crate::table::{self, Table, TableEnv, Tabular, Transition};
 
@@ -42,7 +42,7 @@ pub fn env_type() -> EnvType {
         spec,
         build: |options, count| {
             let spec = spec(options).expect("the options were accepted");
-            Box::new(Each::<Vec<TableEnv<FrozenLake>>>::new(&spec, options, count))
+            Box::new(ScalarGroup::<Vec<TableEnv<FrozenLake>>>::new(&spec, options, count))
         },
     }
 }

@@ -1,11 +1,11 @@
 //! Drive a weak car out of a valley: Gymnasium's `MountainCar-v0`, vectorised.
 
 use hotloop_core::env::{EnvType, max_steps};
-use hotloop_core::lanes::{LaneEnv, LaneStep, Lanes, Success, spec};
 use hotloop_core::math;
 use hotloop_core::options::{OptionSpec, Options};
-use hotloop_core::rng::LaneStream;
+use hotloop_core::rng::SimdStream;
 use hotloop_core::simd::{Floats, Simd};
+use hotloop_core::simd_group::{SimdEnv, SimdGroup, SimdStep, Success, spec};
 use hotloop_core::space::{Action, Observation};
 
 const LEFT_END: f32 = -1.2;
@@ -31,13 +31,13 @@ pub fn env_type() -> EnvType {
                 Observation::Box { shape: vec![2], low: vec![LEFT_END, -TOP_SPEED], high: vec![RIGHT_END, TOP_SPEED] };
             Ok(spec(observation, Action::Discrete { n: 3 }, MountainCar::SUCCESS, 5))
         },
-        build: |options, count| Box::new(Lanes::<MountainCar, 2, 3, 2>::new(options, count)),
+        build: |options, count| Box::new(SimdGroup::<MountainCar, 2, 3, 2>::new(options, count)),
     }
 }
 
 struct MountainCar;
 
-impl LaneEnv<2, 3, 2> for MountainCar {
+impl SimdEnv<2, 3, 2> for MountainCar {
     const FIELDS: [&'static str; 2] = ["position", "velocity"];
     const SUCCESS: Success = Success::Terminated;
 
@@ -46,12 +46,12 @@ impl LaneEnv<2, 3, 2> for MountainCar {
     }
 
     #[inline(always)]
-    fn reset<S: Simd>(simd: S, _: &[S::F; 3], draws: LaneStream<S>) -> [S::F; 2] {
+    fn reset<S: Simd>(simd: S, _: &[S::F; 3], draws: SimdStream<S>) -> [S::F; 2] {
         [draws.range(simd, 0, simd.f(-0.6), simd.f(-0.4)), simd.f(0.0)]
     }
 
     #[inline(always)]
-    fn step<S: Simd>(simd: S, params: &[S::F; 3], state: [S::F; 2], action: S::F) -> LaneStep<S, 2> {
+    fn step<S: Simd>(simd: S, params: &[S::F; 3], state: [S::F; 2], action: S::F) -> SimdStep<S, 2> {
         let [goal_velocity, force, gravity] = *params;
         let [position, velocity] = state;
         let slope = math::cos(simd, simd.f(3.0) * position);
@@ -60,7 +60,7 @@ impl LaneEnv<2, 3, 2> for MountainCar {
         let position = (position + velocity).max(simd.f(LEFT_END)).min(simd.f(RIGHT_END));
         let bumped = position.eq(simd.f(LEFT_END)) & velocity.lt(simd.f(0.0));
         let velocity = simd.f(0.0).select(bumped, velocity);
-        LaneStep {
+        SimdStep {
             state: [position, velocity],
             reward: simd.f(-1.0),
             terminated: simd.f(GOAL).le(position) & goal_velocity.le(velocity),

@@ -1,11 +1,11 @@
 //! Swing a pendulum up and hold it there: Gymnasium's `Pendulum-v1`, vectorised. Actions are continuous.
 
 use hotloop_core::env::{EnvType, max_steps};
-use hotloop_core::lanes::{LaneEnv, LaneStep, Lanes, Success, spec};
 use hotloop_core::math;
 use hotloop_core::options::{OptionSpec, Options};
-use hotloop_core::rng::LaneStream;
+use hotloop_core::rng::SimdStream;
 use hotloop_core::simd::{Floats, Simd};
+use hotloop_core::simd_group::{SimdEnv, SimdGroup, SimdStep, Success, spec};
 use hotloop_core::space::{Action, Observation};
 use std::f32::consts::{PI, TAU};
 
@@ -37,13 +37,13 @@ pub fn env_type() -> EnvType {
                 5,
             ))
         },
-        build: |options, count| Box::new(Lanes::<Pendulum, 2, 2, 3>::new(options, count)),
+        build: |options, count| Box::new(SimdGroup::<Pendulum, 2, 2, 3>::new(options, count)),
     }
 }
 
 struct Pendulum;
 
-impl LaneEnv<2, 2, 3> for Pendulum {
+impl SimdEnv<2, 2, 3> for Pendulum {
     const FIELDS: [&'static str; 2] = ["theta", "theta_dot"];
     const SUCCESS: Success = Success::Undefined;
 
@@ -53,19 +53,19 @@ impl LaneEnv<2, 2, 3> for Pendulum {
     }
 
     #[inline(always)]
-    fn reset<S: Simd>(simd: S, _: &[S::F; 2], draws: LaneStream<S>) -> [S::F; 2] {
+    fn reset<S: Simd>(simd: S, _: &[S::F; 2], draws: SimdStream<S>) -> [S::F; 2] {
         [draws.range(simd, 0, simd.f(-PI), simd.f(PI)), draws.range(simd, 1, simd.f(-1.0), simd.f(1.0))]
     }
 
     #[inline(always)]
-    fn step<S: Simd>(simd: S, params: &[S::F; 2], state: [S::F; 2], action: S::F) -> LaneStep<S, 2> {
+    fn step<S: Simd>(simd: S, params: &[S::F; 2], state: [S::F; 2], action: S::F) -> SimdStep<S, 2> {
         let [fall, push] = *params;
         let [theta, theta_dot] = state;
         let angle = upright_angle(simd, theta);
         let cost = (simd.f(0.001) * action).fma(action, (simd.f(0.1) * theta_dot).fma(theta_dot, angle * angle));
         let acceleration = push.fma(action, fall * math::sin(simd, theta));
         let theta_dot = simd.f(TIME_STEP).fma(acceleration, theta_dot).max(simd.f(-TOP_SPEED)).min(simd.f(TOP_SPEED));
-        LaneStep {
+        SimdStep {
             state: [simd.f(TIME_STEP).fma(theta_dot, theta), theta_dot],
             reward: -cost,
             terminated: simd.m(false),

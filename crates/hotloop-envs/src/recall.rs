@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use hotloop_core::each::Each;
 use hotloop_core::env::{Actions, Env, EnvType, Frame, Outcome, Rng, Spec, Status, max_steps};
 use hotloop_core::fields::Fields;
 use hotloop_core::options::{OptionSpec, Options};
+use hotloop_core::scalar_group::ScalarGroup;
 use hotloop_core::space::{Action, Observation};
 
 const MOST_SYMBOLS: usize = 8;
@@ -26,7 +26,7 @@ pub fn env_type() -> EnvType {
         spec,
         build: |options, count| {
             let spec = spec(options).expect("the options were accepted");
-            Box::new(Each::<Vec<Recall>>::new(&spec, options, count))
+            Box::new(ScalarGroup::<Vec<Recall>>::new(&spec, options, count))
         },
     }
 }

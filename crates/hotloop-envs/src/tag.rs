@@ -8,10 +8,10 @@
 
 use std::sync::Arc;
 
-use hotloop_core::each::Each;
 use hotloop_core::env::{Actions, Env, EnvType, Frame, Outcome, Rng, Spec, Status, max_steps};
 use hotloop_core::fields::Fields;
 use hotloop_core::options::{OptionSpec, Options};
+use hotloop_core::scalar_group::ScalarGroup;
 use hotloop_core::space::{Action, Observation};
 
 mod ground;
@@ -54,7 +54,7 @@ pub fn env_type() -> EnvType {
         spec,
         build: |options, count| {
             let spec = spec(options).expect("the options were accepted");
-            Box::new(Each::<Vec<Tag>>::new(&spec, options, count))
+            Box::new(ScalarGroup::<Vec<Tag>>::new(&spec, options, count))
         },
     }
 }

@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use hotloop_core::discrete::{Discrete, Turn};
-use hotloop_core::each::Each;
 use hotloop_core::env::{Actions, Env, EnvType, Frame, Outcome, Rng, Spec, Status, max_steps};
 use hotloop_core::fields::Fields;
 use hotloop_core::options::{OptionSpec, Options};
 use hotloop_core::rng::Stream;
+use hotloop_core::scalar_group::ScalarGroup;
 
 use crate::table::{self, Table, TableEnv, Tabular, Transition};
 
@@ -47,7 +47,7 @@ pub fn env_type() -> EnvType {
         spec,
         build: |options, count| {
             let spec = spec(options).expect("the options were accepted");
-            Box::new(Each::<Vec<Taxi>>::new(&spec, options, count))
+            Box::new(ScalarGroup::<Vec<Taxi>>::new(&spec, options, count))
         },
     }
 }

@@ -6,11 +6,11 @@
 use std::sync::{Arc, OnceLock};
 
 use hotloop_core::discrete::{Discrete, Turn};
-use hotloop_core::each::Each;
 use hotloop_core::env::{Actions, Env, EnvType, Frame, Outcome, Rng, Spec, Status, max_steps};
 use hotloop_core::fields::Fields;
 use hotloop_core::options::{OptionSpec, Options};
 use hotloop_core::rng::Stream;
+use hotloop_core::scalar_group::ScalarGroup;
 use hotloop_core::space::{Action, Observation};
 
 use crate::table::{Table, Tabular, Transition, tell};
@@ -71,7 +71,7 @@ pub fn env_type() -> EnvType {
         spec,
         build: |options, count| {
             let spec = spec(options).expect("the options were accepted");
-            Box::new(Each::<Vec<TicTacToe>>::new(&spec, options, count))
+            Box::new(ScalarGroup::<Vec<TicTacToe>>::new(&spec, options, count))
         },
     }
 }

@@ -6,15 +6,15 @@ use std::time::{Duration, Instant};
 
 use hotloop_core::env::{Actions, Spec};
 use hotloop_core::group::{Frames, Keep};
+use hotloop_core::parallel::ParallelFor;
 use hotloop_core::pool::{Pool, Visit};
 use hotloop_core::rng::Stream;
 use hotloop_core::simd::{Isa, Kernel, Simd};
 use hotloop_core::space::Action;
-use hotloop_core::team::Team;
 
 use crate::acting::{ActWork, Decided, Draw, Player, Remembered, Seen};
+use crate::cancel::CancelToken;
 use crate::nn::net::TILE;
-use crate::patience::Patience;
 use crate::ppo::advantage::Gae;
 use crate::ppo::rollout::{Rollout, View, Views};
 
@@ -61,12 +61,19 @@ pub struct Collection<'a> {
     /// How advantages are made.
     pub gae: Gae,
     /// Whether to go on.
-    pub patience: &'a Patience<'a>,
+    pub patience: &'a CancelToken<'a>,
 }
 
 impl Collection<'_> {
     /// Fills the rollout. The pool resets in the same step and rests.
-    pub fn run(&self, pool: &Pool, rollout: &mut Rollout, scratches: &[Mutex<Scratch>], isa: Isa, team: &mut Team) {
+    pub fn run(
+        &self,
+        pool: &Pool,
+        rollout: &mut Rollout,
+        scratches: &[Mutex<Scratch>],
+        isa: Isa,
+        team: &mut ParallelFor,
+    ) {
         let (horizon, sequence_length) = (rollout.horizon, rollout.sequence_length);
         let views = rollout.views();
         team.run(pool.groups(), &|group| {
@@ -168,7 +175,7 @@ impl Group<'_> {
                 slot: 0,
             }
         };
-        visit.group.observe(visit.ledger, visit.rules, &mut frames);
+        visit.group.observe(visit.group_state, visit.rules, &mut frames);
     }
 
     #[inline(always)]
@@ -238,9 +245,9 @@ impl Group<'_> {
                 slot: step as u32,
             }
         };
-        visit.ledger.tick += 1;
+        visit.group_state.tick += 1;
         let actions = Actions { ints: visit.ints, floats: visit.floats, width: self.spec.action.width() };
-        visit.group.step(visit.ledger, visit.rules, &actions, &mut frames);
+        visit.group.step(visit.group_state, visit.rules, &actions, &mut frames);
     }
 
     /// What a player remembers of these rows; nothing if it has no memory.

@@ -4,7 +4,7 @@
 //! exactly the probability it was drawn with.
 
 use hotloop_core::math;
-use hotloop_core::rng::LaneStream;
+use hotloop_core::rng::SimdStream;
 use hotloop_core::simd::{Floats, Ints, Simd};
 
 use crate::nn::net::TILE;
@@ -222,7 +222,7 @@ impl Normals<'_> {
     /// # Safety
     /// There are as many columns of `TILE` rows as standard deviations, and a whole vector of rows at the pointer.
     #[inline(always)]
-    pub unsafe fn sample<S: Simd>(self, simd: S, i: usize, draws: LaneStream<S>) -> S::F {
+    pub unsafe fn sample<S: Simd>(self, simd: S, i: usize, draws: SimdStream<S>) -> S::F {
         let (first, second) = draws.normals(simd, (i / 2) as u32);
         let noise = if i.is_multiple_of(2) { first } else { second };
         // SAFETY: the caller's promise.

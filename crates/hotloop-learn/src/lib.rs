@@ -1,16 +1,16 @@
 //! Learning on the CPU, with the same bits everywhere: networks and PPO.
 
 pub mod acting;
-pub mod agent;
+pub mod cancel;
 pub mod collect;
 pub mod distribution;
-pub mod experience;
+pub mod external_rollout;
 pub mod features;
+pub mod learner;
 pub mod moments;
 pub mod nn;
-pub mod patience;
 pub mod ppo;
+pub mod rollout_stats;
 pub mod sampling;
 pub mod speed;
 pub mod tabular;
-pub mod watching;

@@ -7,10 +7,10 @@ use hotloop_core::error::Result;
 use hotloop_core::rng::{Purpose, Stream};
 use hotloop_core::space::{Action, Observation};
 
-use crate::agent::{Agent, AgentSetup, IterationSettings, input_for};
+use crate::cancel::CancelToken;
+use crate::learner::{IterationSettings, PpoLearner, PpoSetup, input_for};
 use crate::nn::activation::Activation;
 use crate::nn::spec::{Head, PolicySpec};
-use crate::patience::Patience;
 use crate::ppo::config::Settings;
 
 /// Steps per row of the made-up rollout.
@@ -62,7 +62,7 @@ pub fn update_speed(shape: &Shape, threads: usize, seconds: f64) -> Result<Updat
         memory: None,
         head: Head::Categorical { n: shape.actions },
     };
-    let setup = AgentSetup {
+    let setup = PpoSetup {
         rows: shape.rows,
         horizon: HORIZON,
         sequence_length: HORIZON,
@@ -73,27 +73,27 @@ pub fn update_speed(shape: &Shape, threads: usize, seconds: f64) -> Result<Updat
         normalize_observations: false,
         normalize_rewards: false,
     };
-    let mut agent = Agent::new(&spec, &policy, setup)?;
-    make_up(&mut agent, shape);
+    let mut learner = PpoLearner::new(&spec, &policy, setup)?;
+    make_up(&mut learner, shape);
     let ppo = Settings { epochs: 1, minibatch_size: shape.minibatch_size, learning_rate: 1e-5, ..Settings::default() };
     let settings = IterationSettings { ppo, reward_scale: 1.0, reward_clip: f32::INFINITY };
-    agent.update(&settings, 0, &Patience::endless());
+    learner.update(&settings, 0, &CancelToken::endless());
     let start = Instant::now();
     let mut updates = 0;
     while updates == 0 || start.elapsed().as_secs_f64() < seconds {
         updates += 1;
-        agent.update(&settings, updates, &Patience::endless());
+        learner.update(&settings, updates, &CancelToken::endless());
     }
     let samples = updates as f64 * (shape.rows * HORIZON) as f64 / start.elapsed().as_secs_f64();
     // Forward, gradient of the weights, and gradient of the inputs, which the first layer does not need.
-    let products = 3 * agent.policy().products() - shape.inputs * shape.hidden[0];
+    let products = 3 * learner.policy().products() - shape.inputs * shape.hidden[0];
     Ok(UpdateSpeed { samples, operations: samples * 2.0 * products as f64 })
 }
 
 /// Fills the rollout with plausible numbers.
-fn make_up(agent: &mut Agent, shape: &Shape) {
+fn make_up(learner: &mut PpoLearner, shape: &Shape) {
     let stream = Stream::new(0, 0, Purpose::Env);
-    let rollout = &mut agent.rollout;
+    let rollout = &mut learner.rollout;
     for (i, word) in rollout.obs.chunks_exact_mut(4).enumerate() {
         word.copy_from_slice(&stream.range(i as u32, -1.0, 1.0).to_ne_bytes());
     }

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hotloop_core::group::Autoreset;
 use hotloop_core::pool::{Pool, Setup};
-use hotloop_learn::agent::{Agent, AgentSetup, IterationSettings, input_for};
+use hotloop_learn::cancel::CancelToken;
+use hotloop_learn::learner::{IterationSettings, PpoLearner, PpoSetup, input_for};
 use hotloop_learn::nn::activation::Activation;
 use hotloop_learn::nn::spec::{Head, PolicySpec};
-use hotloop_learn::patience::Patience;
 use hotloop_learn::ppo::config::Settings;
 
 struct Counting;
@@ -55,7 +55,7 @@ fn an_update_allocates_nothing_once_it_was_made() {
         memory: None,
         head: Head::Categorical { n: 9 },
     };
-    let setup = AgentSetup {
+    let setup = PpoSetup {
         rows: 128,
         horizon: 64,
         sequence_length: 64,
@@ -66,16 +66,16 @@ fn an_update_allocates_nothing_once_it_was_made() {
         normalize_observations: false,
         normalize_rewards: false,
     };
-    let mut agent = Agent::new(&spec, &policy, setup).unwrap();
+    let mut learner = PpoLearner::new(&spec, &policy, setup).unwrap();
     let ppo = Settings { epochs: 2, minibatch_size: 3000, ..Settings::default() };
     let settings = IterationSettings { ppo, reward_scale: 1.0, reward_clip: f32::INFINITY };
-    let patience = Patience::endless();
+    let patience = CancelToken::endless();
     let mut before = 0;
     for iteration in 0..8 {
         if iteration == 3 {
             before = COUNT.load(Ordering::Relaxed);
         }
-        agent.update(&settings, iteration, &patience);
+        learner.update(&settings, iteration, &patience);
     }
     assert_eq!(COUNT.load(Ordering::Relaxed) - before, 0);
 }

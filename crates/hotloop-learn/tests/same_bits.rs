@@ -7,10 +7,10 @@ use hotloop_core::group::Autoreset;
 use hotloop_core::options::Value;
 use hotloop_core::pool::{FramePointers, Pool, Seeds, Setup};
 use hotloop_core::simd::Isa;
-use hotloop_learn::agent::{Agent, AgentSetup, IterationSettings, input_for};
+use hotloop_learn::cancel::CancelToken;
+use hotloop_learn::learner::{IterationSettings, PpoLearner, PpoSetup, input_for};
 use hotloop_learn::nn::activation::Activation;
 use hotloop_learn::nn::spec::{Cell, Head, MemorySpec, PolicySpec};
-use hotloop_learn::patience::Patience;
 use hotloop_learn::ppo::config::Settings;
 
 struct Case {
@@ -100,7 +100,7 @@ fn train(case: &Case, isa: Isa, threads: usize) -> Vec<u32> {
         memory: case.memory,
         head,
     };
-    let setup = AgentSetup {
+    let setup = PpoSetup {
         rows: pool.rows(),
         horizon: 12,
         sequence_length: if case.memory.is_some() { 6 } else { 12 },
@@ -111,8 +111,8 @@ fn train(case: &Case, isa: Isa, threads: usize) -> Vec<u32> {
         normalize_observations: true,
         normalize_rewards: true,
     };
-    let mut agent = Agent::new(&spec, &policy, setup).unwrap();
-    agent.isa = isa;
+    let mut learner = PpoLearner::new(&spec, &policy, setup).unwrap();
+    learner.isa = isa;
     let ppo = Settings {
         epochs: 2,
         minibatch_size: 300,
@@ -123,10 +123,10 @@ fn train(case: &Case, isa: Isa, threads: usize) -> Vec<u32> {
     };
     let settings = IterationSettings { ppo, reward_scale: 0.5, reward_clip: 10.0 };
     for iteration in 0..8 {
-        let report = agent.iterate(&mut pool, &settings, iteration, &Patience::endless()).unwrap();
+        let report = learner.iterate(&mut pool, &settings, iteration, &CancelToken::endless()).unwrap();
         assert_eq!(report.update.dropped, 0);
     }
-    agent.policy().params.iter().map(|x| x.to_bits()).collect()
+    learner.policy().params.iter().map(|x| x.to_bits()).collect()
 }
 
 #[test]

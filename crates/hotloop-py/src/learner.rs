@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use hotloop_core::rng::{Purpose, Stream};
 use hotloop_core::simd::{Kernel, Simd};
 use hotloop_learn::acting::{ActWork, Decided, Draw, Player, Remembered, Seen};
-use hotloop_learn::agent::{Agent, AgentSetup, IterationReport};
 use hotloop_learn::features::Features;
+use hotloop_learn::learner::{IterationReport, PpoLearner as CoreLearner, PpoSetup};
 use hotloop_learn::moments::Moments;
 use hotloop_learn::nn::policy::Policy;
 use hotloop_learn::ppo::loss::Means;
@@ -18,7 +18,7 @@ use pyo3::types::{PyDict, PyList};
 
 use crate::actions::drawn_actions;
 use crate::convert::{observation_type, raised, spec_from, threads_from};
-use crate::interrupting::interruptible;
+use crate::interrupts::interruptible;
 use crate::learning::{iteration_settings, policy_spec};
 use crate::pool::Pool;
 use crate::registry;
@@ -27,8 +27,8 @@ use crate::weights::{moments_into, named, put_moments, put_named};
 
 /// A policy that learns.
 #[pyclass(module = "hotloop._core")]
-pub struct Learner {
-    agent: Agent,
+pub struct PpoLearner {
+    learner: CoreLearner,
 }
 
 fn report<'py>(py: Python<'py>, means: &Means) -> PyResult<Bound<'py, PyDict>> {
@@ -66,20 +66,20 @@ impl Kernel for Act<'_> {
     }
 }
 
-impl Learner {
+impl PpoLearner {
     fn statistics_into(&self, dict: &Bound<'_, PyDict>) -> PyResult<()> {
-        if !self.agent.observations.mean.is_empty() {
-            moments_into(dict, "observations", &self.agent.observations)?;
+        if !self.learner.observations.mean.is_empty() {
+            moments_into(dict, "observations", &self.learner.observations)?;
         }
-        if !self.agent.running.is_empty() {
-            moments_into(dict, "returns", &self.agent.returns)?;
+        if !self.learner.running.is_empty() {
+            moments_into(dict, "returns", &self.learner.returns)?;
         }
         Ok(())
     }
 
     /// The bytes of observations, checked against the env's space; and how many rows there are.
     fn observations(&self, py: Python<'_>, obs: &Bound<'_, PyAny>) -> PyResult<(Vec<u8>, usize)> {
-        let space = &self.agent.spec.observation;
+        let space = &self.learner.spec.observation;
         let dtype = match observation_type(space) {
             NPY_TYPES::NPY_FLOAT => "float32",
             NPY_TYPES::NPY_UBYTE => "uint8",
@@ -98,7 +98,7 @@ impl Learner {
 }
 
 #[pymethods]
-impl Learner {
+impl PpoLearner {
     #[new]
     #[pyo3(signature = (env, options, policy, *, rows, horizon, sequence_length=None, seed, attempt=0, num_threads=None,
                         first_row=0,
@@ -125,7 +125,7 @@ impl Learner {
         };
         let threads = threads_from(num_threads)?;
         let policy = policy_spec(&spec, policy)?;
-        let setup = AgentSetup {
+        let setup = PpoSetup {
             rows,
             horizon,
             sequence_length: sequence_length.unwrap_or(horizon),
@@ -136,31 +136,31 @@ impl Learner {
             normalize_observations,
             normalize_rewards,
         };
-        let agent = py.detach(|| Agent::new(&spec, &policy, setup)).map_err(raised)?;
-        Ok(Self { agent })
+        let learner = py.detach(|| CoreLearner::new(&spec, &policy, setup)).map_err(raised)?;
+        Ok(Self { learner })
     }
 
     #[getter]
     fn num_threads(&self) -> usize {
-        self.agent.threads()
+        self.learner.threads()
     }
 
     /// How many weights the policy has.
     #[getter]
     fn parameters(&self) -> usize {
-        self.agent.policy().arrays.iter().map(|array| array.rows * array.cols).sum()
+        self.learner.policy().arrays.iter().map(|array| array.rows * array.cols).sum()
     }
 
     /// How many numbers a row's memory has: for each network and layer `h`, then the LSTM's `c`; 0 without memory.
     #[getter]
     fn memory_len(&self) -> usize {
-        self.agent.policy().memory_len()
+        self.learner.policy().memory_len()
     }
 
     /// Multiply-adds of one row through the policy, forward.
     #[getter]
     fn products(&self) -> usize {
-        self.agent.policy().products()
+        self.learner.policy().products()
     }
 
     /// Up to `count` iterations with equal settings, or as many as begin within `seconds`.
@@ -175,13 +175,13 @@ impl Learner {
         let (settings, first) = iteration_settings(settings)?;
         let mut pool = pool.try_borrow_mut()?;
         let pool = pool.open(py)?;
-        let agent = &mut self.agent;
+        let learner = &mut self.learner;
         let limit = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
         let done = interruptible(py, |patience| {
             let start = Instant::now();
             let mut all: Vec<IterationReport> = Vec::new();
             while all.is_empty() || ((all.len() as u64) < count && start.elapsed() < limit && !patience.over()) {
-                all.push(agent.iterate(pool, &settings, first + all.len() as u64, patience)?);
+                all.push(learner.iterate(pool, &settings, first + all.len() as u64, patience)?);
             }
             Ok(all)
         })?
@@ -198,12 +198,12 @@ impl Learner {
         let dict = report(py, &means)?;
         let mean = |value: &dyn Fn(&IterationReport) -> f64| done.iter().map(value).sum::<f64>() / done.len() as f64;
         let total = |value: &dyn Fn(&IterationReport) -> f64| done.iter().map(value).sum::<f64>();
-        let threads = self.agent.threads() as f64;
+        let threads = self.learner.threads() as f64;
         dict.set_item("iterations", done.len())?;
         dict.set_item("steps", done.iter().map(|r| r.steps).sum::<u64>())?;
-        dict.set_item("rows", (self.agent.setup.rows * self.agent.setup.horizon * done.len()) as u64)?;
+        dict.set_item("rows", (self.learner.setup.rows * self.learner.setup.horizon * done.len()) as u64)?;
         dict.set_item("gradient_norm", mean(&|r| r.update.gradient_norm))?;
-        dict.set_item("explained_variance", self.agent.explained_variance())?;
+        dict.set_item("explained_variance", self.learner.explained_variance())?;
         dict.set_item("epochs", mean(&|r| r.update.epochs as f64))?;
         dict.set_item("gradient_steps", done.iter().map(|r| r.update.steps).sum::<usize>())?;
         dict.set_item("dropped", done.iter().map(|r| r.update.dropped).sum::<usize>())?;
@@ -219,23 +219,23 @@ impl Learner {
         let (settings, iteration) = iteration_settings(settings)?;
         let mut pool = pool.try_borrow_mut()?;
         let pool = pool.open(py)?;
-        let agent = &mut self.agent;
-        interruptible(py, |patience| agent.collect(pool, &settings, iteration, patience))?.map_err(raised)
+        let learner = &mut self.learner;
+        interruptible(py, |patience| learner.collect(pool, &settings, iteration, patience))?.map_err(raised)
     }
 
     /// Fills advantage, target and weight from the rest of the rollout.
     fn advantages(&mut self, py: Python<'_>, settings: &Bound<'_, PyDict>) -> PyResult<()> {
         let (settings, _) = iteration_settings(settings)?;
-        let agent = &mut self.agent;
-        py.detach(|| agent.advantages(&settings));
+        let learner = &mut self.learner;
+        py.detach(|| learner.advantages(&settings));
         Ok(())
     }
 
     /// Improves the policy from the rollout.
     fn update<'py>(&mut self, py: Python<'py>, settings: &Bound<'py, PyDict>) -> PyResult<Bound<'py, PyDict>> {
         let (settings, iteration) = iteration_settings(settings)?;
-        let agent = &mut self.agent;
-        let update = interruptible(py, |patience| agent.update(&settings, iteration, patience))?;
+        let learner = &mut self.learner;
+        let update = interruptible(py, |patience| learner.update(&settings, iteration, patience))?;
         let dict = report(py, &update.means)?;
         dict.set_item("gradient_norm", update.gradient_norm)?;
         dict.set_item("epochs", update.epochs)?;
@@ -251,15 +251,15 @@ impl Learner {
         settings: &Bound<'py, PyDict>,
     ) -> PyResult<(Bound<'py, PyDict>, Bound<'py, PyDict>)> {
         let (settings, _) = iteration_settings(settings)?;
-        let agent = &mut self.agent;
-        let (gradient, means) = py.detach(|| agent.gradient(&settings));
-        Ok((named(py, self.agent.policy(), &gradient, "")?, report(py, &means)?))
+        let learner = &mut self.learner;
+        let (gradient, means) = py.detach(|| learner.gradient(&settings));
+        Ok((named(py, self.learner.policy(), &gradient, "")?, report(py, &means)?))
     }
 
     /// The rollout's arrays themselves, time first.
     fn rollout<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyDict>> {
         let mut this = slf.try_borrow_mut()?;
-        let Agent { spec, rollout, .. } = &mut this.agent;
+        let CoreLearner { spec, rollout, .. } = &mut this.learner;
         rollout_arrays(slf.as_any(), spec, rollout)
     }
 
@@ -272,17 +272,17 @@ impl Learner {
         iteration: u64,
     ) -> PyResult<Bound<'py, PyAny>> {
         let (first, last) = rows;
-        let noise = self.agent.noise(iteration);
-        let agent = &mut self.agent;
-        if slot >= agent.rollout.horizon || first >= last || last > agent.rollout.rows {
-            let (horizon, rows) = (agent.rollout.horizon, agent.rollout.rows);
+        let noise = self.learner.noise(iteration);
+        let learner = &mut self.learner;
+        if slot >= learner.rollout.horizon || first >= last || last > learner.rollout.rows {
+            let (horizon, rows) = (learner.rollout.horizon, learner.rollout.rows);
             return Err(PyValueError::new_err(format!(
                 "slot {slot}, rows {first} to {last}: the rollout has {horizon} slots of {rows} rows"
             )));
         }
         let count = last - first;
-        let (isa, first_row) = (agent.isa, agent.setup.first_row.wrapping_add(first as u32));
-        let rollout = &mut agent.rollout;
+        let (isa, first_row) = (learner.isa, learner.setup.first_row.wrapping_add(first as u32));
+        let rollout = &mut learner.rollout;
         let (obs_bytes, mask_len, width) = (rollout.obs_bytes, rollout.mask_len, rollout.width);
         let at = slot * rollout.rows + first;
         let part = |len: usize| if len == 0 { 0..0 } else { at * width..(at + count) * width };
@@ -290,15 +290,15 @@ impl Learner {
         if slot.is_multiple_of(rollout.sequence_length) {
             let len = rollout.memory_len;
             let begun = (slot / rollout.sequence_length * rollout.rows + first) * len;
-            rollout.memory[begun..begun + count * len].copy_from_slice(&agent.memories[0][first * len..last * len]);
+            rollout.memory[begun..begun + count * len].copy_from_slice(&learner.memories[0][first * len..last * len]);
         }
-        let mut played = vec![Vec::new(); agent.players.len()];
+        let mut played = vec![Vec::new(); learner.players.len()];
         for (row, index) in rollout.policy[at..at + count].iter().enumerate() {
             // A table may name more policies than there are; the learner plays those seats.
-            let index = if (*index as usize) < agent.players.len() { *index as usize } else { 0 };
+            let index = if (*index as usize) < learner.players.len() { *index as usize } else { 0 };
             played[index].push(row as u32);
         }
-        let seats = agent.players.iter().zip(&mut agent.memories).zip(&played);
+        let seats = learner.players.iter().zip(&mut learner.memories).zip(&played);
         for ((player, memory), ids) in seats.filter(|(_, ids)| !ids.is_empty()) {
             let len = player.policy.memory_len();
             isa.run(Act {
@@ -324,18 +324,18 @@ impl Learner {
                 },
             });
         }
-        let rollout = &self.agent.rollout;
-        drawn_actions(py, &self.agent.spec.action, &rollout.choices[choice_part], &rollout.amounts[amount_part])
+        let rollout = &self.learner.rollout;
+        drawn_actions(py, &self.learner.spec.action, &rollout.choices[choice_part], &rollout.amounts[amount_part])
     }
 
     /// Empties the memory of the rows `first..last` whose episodes ended at a slot.
     fn end_episodes(&mut self, slot: usize, rows: (usize, usize)) -> PyResult<()> {
-        let rollout = &self.agent.rollout;
+        let rollout = &self.learner.rollout;
         let (first, last) = rows;
         if slot >= rollout.horizon || first > last || last > rollout.rows {
             return Err(PyValueError::new_err(format!("slot {slot}, rows {first} to {last}: not in the rollout")));
         }
-        for (player, numbers) in self.agent.players.iter().zip(&mut self.agent.memories) {
+        for (player, numbers) in self.learner.players.iter().zip(&mut self.learner.memories) {
             let len = player.policy.memory_len();
             for row in first..last {
                 let at = slot * rollout.rows + row;
@@ -364,7 +364,7 @@ impl Learner {
         valid: Option<PyReadonlyArrayDyn<'py, bool>>,
     ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>)> {
         let (bytes, rows) = self.observations(py, obs)?;
-        let spec = &self.agent.spec;
+        let spec = &self.learner.spec;
         let mask_len = if spec.masked { spec.action.mask_len() } else { 0 };
         let allowed: Vec<bool> = match &mask {
             Some(mask) if spec.masked => mask.as_array().iter().map(|x| *x != 0).collect(),
@@ -373,7 +373,7 @@ impl Learner {
         if allowed.len() != rows * mask_len {
             return Err(PyValueError::new_err(format!("the mask has {} entries for {rows} rows", allowed.len())));
         }
-        let player = &self.agent.players[0];
+        let player = &self.learner.players[0];
         let len = player.policy.memory_len();
         let mut fresh = vec![0.0; if memory.is_none() { rows * len } else { 0 }];
         let mut memory = memory;
@@ -400,9 +400,9 @@ impl Learner {
         let (mut log_prob, mut value) = (vec![0.0; rows], vec![0.0; rows]);
         let mut work = ActWork::new(&player.policy, spec.masked);
         let ids: Vec<u32> = (0..rows as u32).collect();
-        let stream = Stream::new(seed, self.agent.setup.attempt, Purpose::Eval);
+        let stream = Stream::new(seed, self.learner.setup.attempt, Purpose::Eval);
         let draw = if deterministic { Draw::Mode } else { Draw::Sample { stream, first_row, step } };
-        self.agent.isa.run(Act {
+        self.learner.isa.run(Act {
             player,
             work: &mut work,
             seen: Seen { row_bytes: bytes.len() / rows.max(1), obs: &bytes, mask: &allowed, mask_len },
@@ -434,11 +434,11 @@ impl Learner {
         let len = self.memory_len();
         let memory = match rows {
             Some(rows) if len > 0 => {
-                if let Some(row) = rows.iter().find(|row| **row >= self.agent.setup.rows) {
-                    let all = self.agent.setup.rows;
+                if let Some(row) = rows.iter().find(|row| **row >= self.learner.setup.rows) {
+                    let all = self.learner.setup.rows;
                     return Err(PyValueError::new_err(format!("row {row}: the rollout has {all} rows")));
                 }
-                let numbers = rows.iter().flat_map(|row| &self.agent.memories[0][row * len..(row + 1) * len]);
+                let numbers = rows.iter().flat_map(|row| &self.learner.memories[0][row * len..(row + 1) * len]);
                 let flat = PyArray1::from_iter(py, numbers.copied());
                 Some(flat.reshape([rows.len(), len])?.to_dyn().readwrite())
             }
@@ -449,14 +449,14 @@ impl Learner {
 
     /// The policy's weights by name.
     fn arrays<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        named(py, self.agent.policy(), &self.agent.policy().params, "")
+        named(py, self.learner.policy(), &self.learner.policy().params, "")
     }
 
     /// Replaces the policy's weights.
     fn set_arrays(&mut self, arrays: &Bound<'_, PyDict>) -> PyResult<()> {
-        let mut params = self.agent.policy().params.clone();
-        put_named(self.agent.policy(), &mut params, arrays, "")?;
-        let policy = &mut self.agent.players[0].policy;
+        let mut params = self.learner.policy().params.clone();
+        put_named(self.learner.policy(), &mut params, arrays, "")?;
+        let policy = &mut self.learner.players[0].policy;
         policy.params = params;
         policy.refresh();
         Ok(())
@@ -471,16 +471,16 @@ impl Learner {
 
     /// The optimiser's moments and all running statistics.
     fn state<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let (policy, adam) = (self.agent.policy(), &self.agent.learner.adam);
+        let (policy, adam) = (self.learner.policy(), &self.learner.update.adam);
         let dict = named(py, policy, &adam.mean, "adam.mean.")?;
         dict.update(named(py, policy, &adam.square, "adam.square.")?.as_mapping())?;
         dict.set_item("adam.steps", PyArray1::from_slice(py, &[adam.steps]))?;
         self.statistics_into(&dict)?;
-        if !self.agent.running.is_empty() {
-            dict.set_item("returns.running", PyArray1::from_slice(py, &self.agent.running))?;
+        if !self.learner.running.is_empty() {
+            dict.set_item("returns.running", PyArray1::from_slice(py, &self.learner.running))?;
         }
-        for (player, numbers) in self.agent.memories.iter().enumerate().filter(|(_, numbers)| !numbers.is_empty()) {
-            let rows = self.agent.setup.rows;
+        for (player, numbers) in self.learner.memories.iter().enumerate().filter(|(_, numbers)| !numbers.is_empty()) {
+            let rows = self.learner.setup.rows;
             let shaped = PyArray1::from_slice(py, numbers).reshape([rows, numbers.len() / rows])?;
             dict.set_item(memory_name(player), shaped)?;
         }
@@ -491,26 +491,27 @@ impl Learner {
     fn set_state(&mut self, state: &Bound<'_, PyDict>) -> PyResult<()> {
         if let Some(steps) = state.get_item("adam.steps")? {
             let steps: Vec<u64> = steps.extract()?;
-            let policy = self.agent.policy();
-            let (mut mean, mut square) = (self.agent.learner.adam.mean.clone(), self.agent.learner.adam.square.clone());
+            let policy = self.learner.policy();
+            let (mut mean, mut square) =
+                (self.learner.update.adam.mean.clone(), self.learner.update.adam.square.clone());
             put_named(policy, &mut mean, state, "adam.mean.")?;
             put_named(policy, &mut square, state, "adam.square.")?;
-            let adam = &mut self.agent.learner.adam;
+            let adam = &mut self.learner.update.adam;
             adam.mean = mean;
             adam.square = square;
             adam.steps = steps.first().copied().unwrap_or_default();
         }
-        put_moments(&mut self.agent.observations, "observations", state)?;
-        put_moments(&mut self.agent.returns, "returns", state)?;
+        put_moments(&mut self.learner.observations, "observations", state)?;
+        put_moments(&mut self.learner.returns, "returns", state)?;
         if let Some(running) = state.get_item("returns.running")? {
             let running: Vec<f64> = running.extract()?;
-            if running.len() != self.agent.running.len() {
-                let (found, expected) = (running.len(), self.agent.running.len());
+            if running.len() != self.learner.running.len() {
+                let (found, expected) = (running.len(), self.learner.running.len());
                 return Err(PyValueError::new_err(format!("returns.running has {found} rows: expected {expected}")));
             }
-            self.agent.running = running;
+            self.learner.running = running;
         }
-        for (player, numbers) in self.agent.memories.iter_mut().enumerate() {
+        for (player, numbers) in self.learner.memories.iter_mut().enumerate() {
             let name = memory_name(player);
             let Some(value) = state.get_item(&name)? else { continue };
             let value = value.extract::<PyReadonlyArrayDyn<'_, f32>>()?;
@@ -520,7 +521,7 @@ impl Learner {
             }
             numbers.iter_mut().zip(value.as_array()).for_each(|(to, from)| *to = *from);
         }
-        self.agent.refresh_features();
+        self.learner.refresh_features();
         Ok(())
     }
 
@@ -530,7 +531,7 @@ impl Learner {
         for entry in policies.iter() {
             let (description, arrays, statistics) =
                 entry.extract::<(Bound<'_, PyDict>, Bound<'_, PyDict>, Bound<'_, PyDict>)>()?;
-            let spec = policy_spec(&self.agent.spec, &description)?;
+            let spec = policy_spec(&self.learner.spec, &description)?;
             let mut policy = Policy::new(&spec, 0, 0).map_err(PyValueError::new_err)?;
             let mut params = policy.params.clone();
             put_named(&policy, &mut params, &arrays, "")?;
@@ -538,13 +539,13 @@ impl Learner {
             policy.refresh();
             let mut features = Features::new(&spec.input);
             if statistics.contains("observations.count")? {
-                let mut moments = Moments::new(self.agent.spec.observation.len());
+                let mut moments = Moments::new(self.learner.spec.observation.len());
                 put_moments(&mut moments, "observations", &statistics)?;
                 features.set_statistics(&moments);
             }
             players.push(Player { policy, features });
         }
-        self.agent.set_opponents(players);
+        self.learner.set_opponents(players);
         Ok(())
     }
 }

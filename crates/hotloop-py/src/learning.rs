@@ -1,7 +1,7 @@
 //! What a learner is told: the description of its policy, and the settings of an iteration.
 
 use hotloop_core::space::Action;
-use hotloop_learn::agent::{IterationSettings, input_for};
+use hotloop_learn::learner::{IterationSettings, input_for};
 use hotloop_learn::nn::activation::Activation;
 use hotloop_learn::nn::spec::{Cell, Head, MemorySpec, PolicySpec};
 use hotloop_learn::ppo::config::Settings;

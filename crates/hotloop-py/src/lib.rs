@@ -6,9 +6,9 @@
 mod actions;
 mod choices;
 mod convert;
-mod experience;
+mod external_rollout;
 mod frame;
-mod interrupting;
+mod interrupts;
 mod learner;
 mod learning;
 mod memory;
@@ -32,9 +32,9 @@ mod _core {
     #[pymodule_export]
     use crate::choices::Choices;
     #[pymodule_export]
-    use crate::experience::{Experience, orthogonal_weights};
+    use crate::external_rollout::{ExternalRollout, orthogonal_weights};
     #[pymodule_export]
-    use crate::learner::Learner;
+    use crate::learner::PpoLearner;
     #[pymodule_export]
     use crate::memory::Memory;
     #[pymodule_export]
@@ -50,7 +50,7 @@ mod _core {
 
     #[pymodule_export]
     use crate::tabular::{
-        OutsideLearner, QTable, TabularLearner, best_values, policy_earnings, reachable_states, table_bytes,
+        ExternalTabularLearner, QTable, TabularLearner, best_values, policy_earnings, reachable_states, table_bytes,
     };
 
     use pyo3::prelude::*;

@@ -113,7 +113,7 @@ impl Pool {
         let Some(pool) = &self.core else { return false };
         let mut news = false;
         for group in groups {
-            let faults = pool.ledger(group, |ledger| ledger.fault_count);
+            let faults = pool.group_state(group, |group_state| group_state.fault_count);
             news |= faults != std::mem::replace(&mut self.faults_seen[group], faults);
         }
         news
@@ -256,7 +256,7 @@ impl Pool {
         let seeds: Vec<Option<u64>> = seed
             .extract()
             .map_err(|_| PyValueError::new_err(format!("seed is {seed}: expected 0 to 2**64 - 1, or one per env")))?;
-        pool.seed(&Seeds::Each(&seeds), attempt).map_err(raised)
+        pool.seed(&Seeds::ScalarGroup(&seeds), attempt).map_err(raised)
     }
 
     /// Starts new episodes; gives observation and info.

@@ -17,11 +17,11 @@ pub fn episodes<'py>(py: Python<'py>, pool: &Pool) -> PyResult<Bound<'py, PyDict
     let mut totals = Totals::new(extra);
     let mut recent = Vec::new();
     let mut rows = Vec::new();
-    pool.ledgers(|ledger| {
+    pool.group_states(|group_state| {
         let before = recent.len();
-        ledger.episodes.report(&mut totals, &mut recent);
-        ledger.episodes.clear();
-        rows.extend(recent[before..].iter().map(|e| e.row as usize + ledger.first_env * spec.seats));
+        group_state.episodes.report(&mut totals, &mut recent);
+        group_state.episodes.clear();
+        rows.extend(recent[before..].iter().map(|e| e.row as usize + group_state.first_env * spec.seats));
     });
     let mut order: Vec<usize> = (0..recent.len()).collect();
     order.sort_by_key(|i| (recent[*i].tick, rows[*i]));
@@ -49,10 +49,10 @@ pub type FaultEntry = (usize, u32, u32, String);
 /// How many envs faulted since the last call, and the first of them.
 pub fn faults(pool: &Pool) -> (u64, Vec<FaultEntry>) {
     let (mut count, mut faults) = (0, Vec::new());
-    pool.ledgers(|ledger| {
-        count += std::mem::take(&mut ledger.fault_count);
-        let first = ledger.first_env;
-        faults.extend(ledger.faults.drain(..).map(|f| (first + f.env, f.episode, f.step, f.what)));
+    pool.group_states(|group_state| {
+        count += std::mem::take(&mut group_state.fault_count);
+        let first = group_state.first_env;
+        faults.extend(group_state.faults.drain(..).map(|f| (first + f.env, f.episode, f.step, f.what)));
     });
     (count, faults)
 }

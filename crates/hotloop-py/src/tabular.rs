@@ -10,19 +10,19 @@ use hotloop_core::env::{EnvKind, MAX_STEPS};
 use hotloop_core::options::{Options, Value};
 use hotloop_core::simd::Isa;
 use hotloop_envs::{cliff_walking, frozen_lake, table::TableEnv, taxi, tictactoe};
+use hotloop_learn::tabular::counters::Tally;
 use hotloop_learn::tabular::engine::{Engine, Learns, Plan, Sharing};
 use hotloop_learn::tabular::merge::{self, Changes};
 use hotloop_learn::tabular::rule::{Algorithm, Rule};
 use hotloop_learn::tabular::schedule::{Kind, Schedule};
 use hotloop_learn::tabular::table::{Shape, Table, Width};
-use hotloop_learn::tabular::tally::Tally;
 use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
 pub use exact::{best_values, policy_earnings, reachable_states};
-pub use external::OutsideLearner;
+pub use external::ExternalTabularLearner;
 pub use table::QTable;
 
 use crate::convert::raised;

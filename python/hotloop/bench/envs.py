@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 import hotloop
-from hotloop.bench import straggling
+from hotloop.bench import stragglers
 from hotloop.bench.actions import batches_for, legal_actions, random_actions
-from hotloop.bench.contest import PeerResult, contest, in_json
+from hotloop.bench.comparison import PeerResult, contest, in_json
 from hotloop.bench.measure import Contender, Rate
 from hotloop.bench.peers import Case, Peer
 from hotloop.envs.registry import is_native
@@ -30,12 +30,12 @@ USUAL = {
     "pendulum": ((4096, ALL),),
     "gymnasium:CartPole-v1": ((32, ALL),),
     # Each env has a worker of its own there.
-    **dict.fromkeys(straggling.NAMES, ((32, 32),)),
+    **dict.fromkeys(stragglers.NAMES, ((32, 32),)),
 }
 USUAL_ELSEWHERE = ((1024, ALL),)
 USUAL_IN_PYTHON = ((32, ALL),)
 # What is measured besides native envs when nothing is named.
-IN_PYTHON = ("gymnasium:CartPole-v1", *straggling.NAMES)
+IN_PYTHON = ("gymnasium:CartPole-v1", *stragglers.NAMES)
 # How long a game with masks is played before it starts again from its first step.
 GAME_STEPS = 128
 
@@ -85,7 +85,7 @@ def plan(
         if num_envs or threads:
             counts, numbers = (dict.fromkeys(each) for each in zip(*pairs, strict=True))
             pairs = list(itertools.product(num_envs or counts, threads or numbers))
-        if env in straggling.NAMES:
+        if env in stragglers.NAMES:
             pairs = list(dict.fromkeys((count, count) for count, _ in pairs))
         cases += [Case(env, *pair) for pair in pairs]
     return cases
@@ -104,8 +104,8 @@ def run(
     `progress` hears of every single measurement: who is measured, and how much of the case is done. A case with
     impossible numbers raises `CaseError`.
     """
-    if case.env in straggling.NAMES:
-        return Row(case, *straggling.contest(case, seconds=seconds, rounds=rounds, progress=progress))
+    if case.env in stragglers.NAMES:
+        return Row(case, *stragglers.contest(case, seconds=seconds, rounds=rounds, progress=progress))
     ours = _native if is_native(case.env) else _processes
     return Row(case, *contest(case, ours, peers, seconds=seconds, rounds=rounds, progress=progress))
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hotloop import _core
-from hotloop.bench.contest import PeerResult, contest, in_json
+from hotloop.bench.comparison import PeerResult, contest, in_json
 from hotloop.bench.measure import Contender, Rate
 from hotloop.bench.peers import Peer
 from hotloop.bench.ppo import PpoCase, usable_cores
@@ -111,7 +111,7 @@ def run(
     def ours(case: PpoCase, stack: ExitStack) -> Contender:
         session = session_for(case)
         stack.callback(session.close)
-        assert isinstance(session.learner, _core.Learner)
+        assert isinstance(session.learner, _core.PpoLearner)
         learners.append(session.learner)
 
         interval = session.config.track.interval

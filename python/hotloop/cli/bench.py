@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hotloop.cli.benching import look_at_machine, measuring, usable
+from hotloop.cli.bench_common import look_at_machine, measuring, usable
 from hotloop.cli.output import UserError, emit, known_env, whole_numbers
 from hotloop.envs.registry import is_native
 
@@ -54,7 +54,7 @@ def envs(
 
     import hotloop
     from hotloop.bench.envs import IN_PYTHON, plan
-    from hotloop.envs.loading import whole_name
+    from hotloop.envs.loader import whole_name
 
     known = [*(env.name for env in hotloop.list_envs()), *IN_PYTHON]
     names = [known_env(name, known) if is_native(whole_name(name)) else name for name in names or []]
@@ -63,7 +63,7 @@ def envs(
 
     from hotloop.bench import report
     from hotloop.bench.peers import every_peer
-    from hotloop.bench.straggling import LOCK_STEP
+    from hotloop.bench.stragglers import LOCK_STEP
 
     present = [*(usable(every_peer()) if peers else []), LOCK_STEP]
     machine = look_at_machine(present, as_json)

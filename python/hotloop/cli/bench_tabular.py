@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hotloop.cli.benching import look_at_machine, measuring
+from hotloop.cli.bench_common import look_at_machine, measuring
 from hotloop.cli.output import UserError, emit, tell, whole_numbers
 
 if TYPE_CHECKING:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hotloop.cli.benching import look_at_machine, measuring
+from hotloop.cli.bench_common import look_at_machine, measuring
 from hotloop.cli.output import UserError, emit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hotloop.bench.reading import ReadingRow
+    from hotloop.bench.store_reads import ReadingRow
     from hotloop.bench.tracking import TrackingRow
 
 
@@ -44,8 +44,8 @@ def tracking(
         raise UserError("this system does not tell the CPU time of threads, by which the cost of recording is found")
     seconds, repeats = measuring(seconds, repeats, (2.5, 10), (1.2, 6), quick)
 
-    from hotloop.bench.reading import read_store
     from hotloop.bench.report import on_machine
+    from hotloop.bench.store_reads import read_store
     from hotloop.bench.tracking import CASES, added_seconds, compare
     from hotloop.cli.progress import PartsProgress
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hotloop.cli.benching import look_at_machine, measuring, usable
+from hotloop.cli.bench_common import look_at_machine, measuring, usable
 from hotloop.cli.output import UserError, check_env_name, emit, tell
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from hotloop.cli.benching import look_at_machine
+from hotloop.cli.bench_common import look_at_machine
 from hotloop.cli.output import UserError, emit
 from hotloop.envs.registry import is_native
 
@@ -47,7 +47,7 @@ def tune(
     from hotloop.bench.tune import tune as search
     from hotloop.cli.progress import PartsProgress
     from hotloop.config import ConfigError, load_config
-    from hotloop.config.loading import parse_overrides
+    from hotloop.config.loader import parse_overrides
     from hotloop.runners.health import EnvError
     from hotloop.text import short
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from hotloop.envs.adapters.opening import AdapterEntry
+    from hotloop.envs.adapters.factory import AdapterEntry
     from hotloop.envs.registry import EnvEntry, OptionEntry
 
 
@@ -82,7 +82,7 @@ def _installed() -> list[tuple[AdapterEntry, bool]]:
     """The adapters of Python envs, and whether each has what it needs here."""
     from importlib.util import find_spec
 
-    from hotloop.envs.adapters.opening import ADAPTERS
+    from hotloop.envs.adapters.factory import ADAPTERS
 
     return [(entry, entry.module is None or find_spec(entry.module) is not None) for entry in ADAPTERS]
 

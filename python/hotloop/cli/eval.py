@@ -11,7 +11,7 @@ from hotloop.cli.output import UserError, emit, tell
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from hotloop.policies.agent import Agent
+    from hotloop.policies.policy import Policy
     from hotloop.training.evaluation import Evaluation
 
 
@@ -59,20 +59,20 @@ def evaluate(
     if not 0 <= seed < 2**64:
         raise UserError(f"--seed is {seed}: expected 0 to 2**64 - 1")
 
-    from hotloop.cli import naming
-    from hotloop.cli.judgement import tell_judgement
+    from hotloop.cli import run_lookup
+    from hotloop.cli.suite_table import print_suite_result
     from hotloop.config import ConfigError
     from hotloop.envs.registry import is_native
     from hotloop.envs.suites import suite_of
     from hotloop.episodes.episode import fresh_seed
-    from hotloop.policies.agent import load
+    from hotloop.policies.policy import load
     from hotloop.text import plain
     from hotloop.training import TrainingError
     from hotloop.training import evaluate as play
-    from hotloop.training.judging import judge
+    from hotloop.training.suite_evaluation import evaluate_suite
     from hotloop.training.trust import load_trusted_env
 
-    path = naming.find(run)
+    path = run_lookup.find(run)
     try:
         agent = load(path, trust=trust)
         load_trusted_env(agent.path.parent.parent, agent.env, trust=trust)
@@ -82,10 +82,10 @@ def evaluate(
     how = {"seed": seed, "deterministic": not stochastic, "options": options}
     folder = _run_folder(agent.path) if keep else None
     if (suite := suite_of(agent.env)) is not None and not changes:
-        judged = judge(agent, suite, episodes=episodes, seed=fresh_seed(seed), deterministic=not stochastic)
+        judged = evaluate_suite(agent, suite, episodes=episodes, seed=fresh_seed(seed), deterministic=not stochastic)
         for cell, each in judged.cells:
             _keep(folder, store, agent.steps, each, {**how, "options": {**options, **cell.options}})
-        _require(tell_judgement(agent, judged, path.name, as_json), at_least)
+        _require(print_suite_result(agent, judged, path.name, as_json), at_least)
         return
     if exactly and (known := _exactly(agent, options)) is not None:
         found = known
@@ -110,7 +110,7 @@ def evaluate(
     _require(found.mean, at_least)
 
 
-def _exactly(agent: Agent, options: dict[str, Any]) -> Evaluation | None:
+def _exactly(agent: Policy, options: dict[str, Any]) -> Evaluation | None:
     """What a table earns in a task that can be enumerated; `None` for other policies and tasks."""
     from hotloop.tabular.evaluation import evaluate_exactly, exact_options
     from hotloop.tabular.player import TablePlayer
@@ -129,10 +129,10 @@ def _require(mean: float, at_least: float | None) -> None:
         raise typer.Exit(1)
 
 
-def _changed_options(agent: Agent, changes: list[str]) -> dict[str, Any]:
+def _changed_options(agent: Policy, changes: list[str]) -> dict[str, Any]:
     """The options of the env to change; a native env's are checked, and refused if the policy would not fit."""
     from hotloop.config import ConfigError
-    from hotloop.config.loading import build, parse_overrides
+    from hotloop.config.loader import build, parse_overrides
     from hotloop.envs.registry import is_native
 
     try:
@@ -165,9 +165,9 @@ def _keep(run: Path | None, store: str | None, steps: int, found: Evaluation, ho
     if run is None:
         return
     from hotloop.tracking import journal
+    from hotloop.tracking.database import Database
     from hotloop.tracking.errors import StoreError
-    from hotloop.tracking.feeding import feed
-    from hotloop.tracking.links import Link
+    from hotloop.tracking.store_sync import feed
     from hotloop.training.runs import find_store, home_of
 
     first = journal.first_start(run / journal.NAME)
@@ -182,16 +182,18 @@ def _keep(run: Path | None, store: str | None, steps: int, found: Evaluation, ho
     if place is None or not (first.get("store") is None or place.is_of(first)):
         return
     try:
-        with Link(place) as link:
+        with Database(place) as link:
             feed(link, run)
     except StoreError as error:
         tell(f"The result is recorded in the run's folder only: {error}")
 
 
-def _play_python(agent: Agent, options: dict[str, Any], episodes: int, seed: int, *, deterministic: bool) -> Evaluation:
+def _play_python(
+    agent: Policy, options: dict[str, Any], episodes: int, seed: int, *, deterministic: bool
+) -> Evaluation:
     """Plays Python envs, in processes as the run's config has them."""
     from hotloop.config import ConfigError
-    from hotloop.config.loading import stored_config
+    from hotloop.config.loader import stored_config
     from hotloop.config.models import EnvConfig
     from hotloop.runners.health import EnvError
     from hotloop.training.python_evaluation import evaluate_python
@@ -208,7 +210,7 @@ def _play_python(agent: Agent, options: dict[str, Any], episodes: int, seed: int
         raise UserError(str(error)) from None
 
 
-def _in_words(agent: Agent, found: Evaluation, special: list[str]) -> list[str]:
+def _in_words(agent: Policy, found: Evaluation, special: list[str]) -> list[str]:
     from hotloop.text import measured
 
     how = f" ({', '.join(special)})" if special else ""

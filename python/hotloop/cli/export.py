@@ -11,7 +11,7 @@ from hotloop.cli.output import UserError, emit, tell
 
 if TYPE_CHECKING:
     from hotloop.export.blueprint import Blueprint
-    from hotloop.export.checking import Check
+    from hotloop.export.validation import Check
 
 
 def export(
@@ -36,29 +36,29 @@ def export(
         if path is not None and not path.absolute().parent.is_dir():
             raise UserError(f"cannot write {path}: there is no folder {path.absolute().parent}")
 
-    from hotloop.cli import naming
+    from hotloop.cli import run_lookup
     from hotloop.config import ConfigError
-    from hotloop.export import checking
+    from hotloop.export import validation
     from hotloop.export.blueprint import Blueprint, ExportError
-    from hotloop.policies.agent import Agent
+    from hotloop.policies.policy import Policy
     from hotloop.training import TrainingError
     from hotloop.training.checkpoint import open_policy
 
     written: dict[str, Any] = {}
     try:
-        checkpoint = open_policy(naming.find(run))
-        blueprint, agent = Blueprint.of(checkpoint), Agent(checkpoint)
+        checkpoint = open_policy(run_lookup.find(run))
+        blueprint, agent = Blueprint.of(checkpoint), Policy(checkpoint)
         if onnx is not None:
             from hotloop.export.onnx import write_onnx
 
             write_onnx(onnx, blueprint)
-            model = checking.onnx_runtime(onnx)
-            written["onnx"] = _told(onnx, None if model is None else checking.check(model, agent, blueprint))
+            model = validation.onnx_runtime(onnx)
+            written["onnx"] = _told(onnx, None if model is None else validation.check(model, agent, blueprint))
         if torch is not None:
             from hotloop.export.program import write_program
 
             write_program(torch, blueprint)
-            written["torch"] = _told(torch, checking.check(checking.torch_program(torch), agent, blueprint))
+            written["torch"] = _told(torch, validation.check(validation.torch_program(torch), agent, blueprint))
     except (ConfigError, ExportError, TrainingError) as error:
         raise UserError(str(error)) from None
     if as_json:

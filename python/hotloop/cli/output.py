@@ -37,7 +37,7 @@ def check_env_name(name: str, known: Iterable[str]) -> None:
 
 def known_env(name: str, known: Iterable[str]) -> str:
     """The whole name of an env that is native or brings its code, which is loaded; refuses others."""
-    from hotloop.envs.loading import brings_code, load_env, whole_name
+    from hotloop.envs.loader import brings_code, load_env, whole_name
 
     if not brings_code(whole_name(name)):
         check_env_name(name, known)

@@ -11,7 +11,7 @@ import typer
 from hotloop.cli.output import UserError, emit, tell
 
 if TYPE_CHECKING:
-    from hotloop.cli.casting import Parts
+    from hotloop.cli.playback import Parts
     from hotloop.cli.screen import Screen
     from hotloop.episodes.episode import Episode
     from hotloop.episodes.replay import Replay
@@ -65,8 +65,8 @@ def play(
     if pace is not None and not 0 <= pace <= 1000:
         raise UserError(f"--pace is {pace:g}: expected 0 to 1000")
 
-    from hotloop.cli.casting import played, replayed
-    from hotloop.cli.interrupting import INTERRUPTED
+    from hotloop.cli.playback import played, replayed
+    from hotloop.cli.signals import INTERRUPTED
     from hotloop.config import ConfigError
     from hotloop.episodes.replay import ReplayError
     from hotloop.rendering import RenderError

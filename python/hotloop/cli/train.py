@@ -65,8 +65,8 @@ def train(
     elif resume is None:
         raise UserError("train what? Name an env ('hotloop envs' lists them), or a run with --resume")
 
-    from hotloop.cli import naming
-    from hotloop.cli.interrupting import INTERRUPTED, SecondSignalEnds
+    from hotloop.cli import run_lookup
+    from hotloop.cli.signals import INTERRUPTED, SecondSignalEnds
     from hotloop.cli.view import choose_view, launched_rank
     from hotloop.config import ConfigError
     from hotloop.training import TrainingError
@@ -85,7 +85,7 @@ def train(
                     seed=seed,
                     config=config or overrides or None,
                     preset=preset,
-                    resume=naming.find(resume),
+                    resume=run_lookup.find(resume),
                     init_from=init_from,
                     debug=debug,
                     name=name,
@@ -98,7 +98,7 @@ def train(
                 run = start(
                     env,
                     config=_resolve(env, overrides or [], config, preset, {**limits, "seed": seed}),
-                    init_from=None if init_from is None else naming.find(init_from),
+                    init_from=None if init_from is None else run_lookup.find(init_from),
                     debug=debug,
                     name=name,
                     store=store,
@@ -115,7 +115,7 @@ def train(
 
 
 def _check_env(env: str) -> None:
-    from hotloop.envs.loading import load_env, whole_name
+    from hotloop.envs.loader import load_env, whole_name
     from hotloop.envs.registry import is_native, native_name
 
     if not is_native(whole_name(env)):
@@ -129,7 +129,7 @@ def _check_env(env: str) -> None:
 def _resolve(env: str, overrides: list[str], file: Path | None, preset: str | None, options: dict[str, Any]) -> Config:
     """The config; what was said by option comes last."""
     from hotloop.config import load_config
-    from hotloop.config.loading import parse_overrides
+    from hotloop.config.loader import parse_overrides
 
     parts = parse_overrides(overrides)
     said = {key: value for key, value in options.items() if value is not None}

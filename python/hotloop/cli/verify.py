@@ -32,13 +32,13 @@ def verify(
     whatever machine, number of threads or interruptions were involved. The
     exit code is 0 if all is the same and 1 if anything differs.
     """
-    from hotloop.cli import naming
+    from hotloop.cli import run_lookup
     from hotloop.cli.progress import PartsProgress
     from hotloop.config import ConfigError
     from hotloop.training import TrainingError
     from hotloop.training import verify as repeat
 
-    path = naming.find(run)
+    path = run_lookup.find(run)
     try:
         with PartsProgress(1) as bar:
             found = repeat(path, callbacks=_watching(path, bar), trust=trust)

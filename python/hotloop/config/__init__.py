@@ -1,7 +1,7 @@
 """What a run is told: one documented model per part, built from YAML files and `key=value` overrides."""
 
 from hotloop.config.errors import ConfigError
-from hotloop.config.loading import load_config, packaged_names, presets
+from hotloop.config.loader import load_config, packaged_names, presets
 from hotloop.config.models import (
     Config,
     EnvConfig,

@@ -20,7 +20,7 @@ def register_gymnasium() -> None:
             register(
                 id,
                 entry_point="hotloop.envs.gymnasium:NativeEnv",
-                vector_entry_point="hotloop.runners.making:make_gymnasium_vec",
+                vector_entry_point="hotloop.runners.make:make_gymnasium_vec",
                 kwargs={"native_name": env["name"]},
             )
 

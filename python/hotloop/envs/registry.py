@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hotloop import _core
-from hotloop.envs.loading import brings_code
+from hotloop.envs.loader import brings_code
 
 
 @dataclass(frozen=True)

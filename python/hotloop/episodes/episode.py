@@ -16,7 +16,7 @@ from hotloop.rendering.scene import Scene, scenes
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hotloop.episodes.stage import Stage
+    from hotloop.episodes.local_env import Stage
 
 # Given what the seats see, their masks (if there are any) and the number of the step: an action for each.
 Chooser = Callable[["NDArray[Any]", "NDArray[np.int8] | None", int], "NDArray[Any]"]
@@ -136,7 +136,7 @@ def _native(env: str, options: Mapping[str, Any], index: int, action_repeat: int
 
 
 def _staged(env: str, options: Mapping[str, Any], index: int, render_mode: str | None) -> Stage:
-    from hotloop.episodes.stage import Stage
+    from hotloop.episodes.local_env import Stage
 
     return Stage(env, options, index=index, render_mode=render_mode)
 

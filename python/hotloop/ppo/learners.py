@@ -96,7 +96,7 @@ def beyond_native(config: Config, described: Mapping[str, Any]) -> str | None:
 
 def build(
     config: Config, described: Mapping[str, Any], rows: int, *, attempt: int = 0, num_threads: int | None = None
-) -> _core.Learner | TorchLearner:
+) -> _core.PpoLearner | TorchLearner:
     """The learner of a run, with its first weights, for an env with these spaces."""
     if choose(config, described).name == "native":
         return build_native(config, described, rows, attempt=attempt, num_threads=num_threads)
@@ -118,9 +118,9 @@ def build(
 
 def build_native(
     config: Config, described: Mapping[str, Any], rows: int, *, attempt: int = 0, num_threads: int | None = None
-) -> _core.Learner:
+) -> _core.PpoLearner:
     """The native learner of a run, with its first weights, for an env with these spaces."""
-    return _core.Learner(
+    return _core.PpoLearner(
         described,
         None,
         native_description(config.policy),
@@ -135,7 +135,9 @@ def build_native(
     )
 
 
-def build_player(described: Mapping[str, Any], policy: dict[str, Any], normalize: bool) -> _core.Learner | TorchLearner:
+def build_player(
+    described: Mapping[str, Any], policy: dict[str, Any], normalize: bool
+) -> _core.PpoLearner | TorchLearner:
     """A policy that only acts: native if it can be."""
     if "module" in policy or "encoder" in policy:
         from hotloop.config.models import TorchConfig
@@ -150,7 +152,7 @@ def build_player(described: Mapping[str, Any], policy: dict[str, Any], normalize
             num_threads=1,
             normalize_observations=normalize,
         )
-    return _core.Learner(
+    return _core.PpoLearner(
         described, None, policy, rows=1, horizon=1, seed=0, num_threads=1, normalize_observations=normalize
     )
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hotloop.ppo.checking import explained_variance
+from hotloop.ppo.debug import explained_variance
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -45,9 +45,9 @@ class Renderer(Protocol):
 def renderer(env: str) -> Renderer | None:
     """The env's own way of being shown, if it has one."""
     if ":" in env:
-        from hotloop.envs import loading
+        from hotloop.envs import loader
 
-        return loading.renderer(env)
+        return loader.renderer(env)
     name = f"hotloop.rendering.envs.{env.replace('-', '_')}"
     try:
         module: Any = importlib.import_module(name)

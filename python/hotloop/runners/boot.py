@@ -68,7 +68,7 @@ def main() -> None:
 
 def maker(source: Any) -> Any:
     """What makes an env: by name and options, or by calling what was sent."""
-    from hotloop.envs.adapters.opening import adapt, open_env
+    from hotloop.envs.adapters.factory import adapt, open_env
 
     kind, what, options = source
     if kind == "name":

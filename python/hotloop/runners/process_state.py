@@ -14,19 +14,19 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    from hotloop.runners.herd import Herd
+    from hotloop.runners.worker_pool import WorkerPool
 
 _MAGIC: Final = b"hotloop python envs 1\n"
 _ROWS: Final = ("obs", "valid", "policy", "next_policy", "mask", "number", "over", "key", "seed")
 
 
-def pack(herd: Herd, name: str) -> bytes:
+def pack(pool: WorkerPool, name: str) -> bytes:
     """The state of every env as far as it offers it, and what its rows see."""
-    arrays = {f"rows.{key}": herd.views[key] for key in _ROWS if key in herd.views}
+    arrays = {f"rows.{key}": pool.views[key] for key in _ROWS if key in pool.views}
     offered = []
-    for worker in range(len(herd.plan.workers)):
+    for worker in range(len(pool.plan.workers)):
         # Past its limits nothing can be asked of workers any more; envs then start anew.
-        told = {} if herd.broken else herd.talk(worker, "get_state")
+        told = {} if pool.broken else pool.talk(worker, "get_state")
         for env, (state, total, length) in told.items():
             if state is not None:
                 offered.append(env)
@@ -34,12 +34,12 @@ def pack(herd: Herd, name: str) -> bytes:
                 arrays |= {f"total.{env}": np.asarray(total), f"length.{env}": np.asarray(length)}
     file = io.BytesIO()
     np.savez(file, allow_pickle=False, **arrays)
-    header = {"env": name, "envs": herd.plan.envs, "described": herd.described, "offered": offered}
+    header = {"env": name, "envs": pool.plan.envs, "described": pool.described, "offered": offered}
     body = json.dumps(header).encode() + b"\n" + file.getvalue()
     return _MAGIC + hashlib.sha256(body).digest() + body
 
 
-def unpack(herd: Herd, name: str, state: bytes) -> NDArray[np.bool_]:
+def unpack(pool: WorkerPool, name: str, state: bytes) -> NDArray[np.bool_]:
     """Puts envs back; gives which ones must start anew, because they do not offer their state."""
     start = len(_MAGIC)
     body = state[start + 32 :]
@@ -47,47 +47,47 @@ def unpack(herd: Herd, name: str, state: bytes) -> NDArray[np.bool_]:
         raise ValueError("this is no snapshot of Python envs, or it is damaged")
     told, _, packed = body.partition(b"\n")
     header = json.loads(told)
-    if header["env"] != name or header["envs"] != herd.plan.envs or header["described"] != _plain(herd.described):
+    if header["env"] != name or header["envs"] != pool.plan.envs or header["described"] != _plain(pool.described):
         raise ValueError(
-            f"the snapshot is of {header['envs']} envs {header['env']!r}, this runner has {herd.plan.envs} of "
+            f"the snapshot is of {header['envs']} envs {header['env']!r}, this runner has {pool.plan.envs} of "
             f"{name!r}, or their spaces differ"
         )
     with np.load(io.BytesIO(packed), allow_pickle=False) as arrays:
-        anew = np.ones(herd.plan.envs, np.bool_)
+        anew = np.ones(pool.plan.envs, np.bool_)
         anew[header["offered"]] = False
-        for worker in range(len(herd.plan.workers)):
+        for worker in range(len(pool.plan.workers)):
             states = {
                 env: (_state_of(arrays, env), arrays[f"total.{env}"][()], arrays[f"length.{env}"][()])
-                for env in herd.plan.envs_of(worker)
+                for env in pool.plan.envs_of(worker)
                 if not anew[env]
             }
             if states:
-                herd.talk(worker, "set_state", states)
+                pool.talk(worker, "set_state", states)
         # The rows come last: a worker that was lost meanwhile has reset its envs.
-        herd.well()
+        pool.well()
         for key in _ROWS:
-            if key in herd.views:
-                herd.views[key][...] = arrays[f"rows.{key}"]
+            if key in pool.views:
+                pool.views[key][...] = arrays[f"rows.{key}"]
     from hotloop.runners.worker import keyed_seed
 
     for env in np.flatnonzero(anew):
-        views = herd.views
+        views = pool.views
         views["seed"][env] = keyed_seed(int(views["key"][env]), int(views["number"][env]) + 1)
         views["seeded"][env] = True
     return anew
 
 
-def fields(herd: Herd) -> dict[str, NDArray[Any]]:
+def fields(pool: WorkerPool) -> dict[str, NDArray[Any]]:
     """What envs offer of their state, an entry per env."""
-    told = _offered(herd)
+    told = _offered(pool)
     first = told[0][0]
-    found = {name: np.stack([told[env][0][name] for env in range(herd.plan.envs)]) for name in first if _own(name)}
-    return {**found, "elapsed_steps": np.stack([told[env][2].max() for env in range(herd.plan.envs)])}
+    found = {name: np.stack([told[env][0][name] for env in range(pool.plan.envs)]) for name in first if _own(name)}
+    return {**found, "elapsed_steps": np.stack([told[env][2].max() for env in range(pool.plan.envs)])}
 
 
-def put_fields(herd: Herd, given: Mapping[str, ArrayLike], envs: Sequence[int]) -> None:
+def put_fields(pool: WorkerPool, given: Mapping[str, ArrayLike], envs: Sequence[int]) -> None:
     """Replaces fields of some envs' state."""
-    told = _offered(herd)
+    told = _offered(pool)
     known = [name for name in told[0][0] if _own(name)]
     changed = {}
     arrays = {name: np.asarray(values) for name, values in given.items()}
@@ -99,10 +99,10 @@ def put_fields(herd: Herd, given: Mapping[str, ArrayLike], envs: Sequence[int]) 
     for i, env in enumerate(envs):
         state, total, length = told[env]
         changed[env] = ({**state, **{name: values[i] for name, values in arrays.items()}}, total, length)
-    for worker in range(len(herd.plan.workers)):
-        own = {env: changed[env] for env in herd.plan.envs_of(worker) if env in changed}
+    for worker in range(len(pool.plan.workers)):
+        own = {env: changed[env] for env in pool.plan.envs_of(worker) if env in changed}
         if own:
-            herd.talk(worker, "show_state", own)
+            pool.talk(worker, "show_state", own)
 
 
 def _own(name: str) -> bool:
@@ -110,10 +110,10 @@ def _own(name: str) -> bool:
     return not name.startswith("hotloop: ")
 
 
-def _offered(herd: Herd) -> dict[int, Any]:
+def _offered(pool: WorkerPool) -> dict[int, Any]:
     told: dict[int, Any] = {}
-    for worker in range(len(herd.plan.workers)):
-        told |= herd.talk(worker, "get_state")
+    for worker in range(len(pool.plan.workers)):
+        told |= pool.talk(worker, "get_state")
     if any(state is None for state, _, _ in told.values()):
         raise RuntimeError("the envs do not offer their state: give them get_state() and set_state(dict)")
     return told

@@ -24,11 +24,11 @@ from hotloop.runners.base import OneAtATime, Runner
 from hotloop.runners.batch import Batch
 from hotloop.runners.episodes import EpisodeBook
 from hotloop.runners.health import Limits, Listener, WorkerHealth
-from hotloop.runners.herd import Herd
 from hotloop.runners.infos import InfoMaker
 from hotloop.runners.process_rollout import ProcessRollout
 from hotloop.runners.reports import FaultReport
 from hotloop.runners.worker import ENDED, FAULTED, RESET, keyed_seed
+from hotloop.runners.worker_pool import WorkerPool
 
 if TYPE_CHECKING:
     from hotloop.envs.adapters.rows import Adapted
@@ -69,7 +69,7 @@ class ProcessRunner(Runner):
         if python is not None and shutil.which(python) is None:
             raise FileNotFoundError(f"worker_python is {python}: there is no such program")
         paths = [str(Path.cwd()), *(sys.path if python is None else [])]
-        self._herd = Herd(
+        self._pool = WorkerPool(
             _source(env, dict(options or {})),
             num_envs,
             num_workers=workers,
@@ -80,9 +80,9 @@ class ProcessRunner(Runner):
             python=python,
             paths=paths,
         )
-        self.described = {**self._herd.described, "terms": ["reward"], "metrics": [], "infos": [(n, 1) for n in wanted]}
-        self._views = self._herd.views
-        plan = self._herd.plan
+        self.described = {**self._pool.described, "terms": ["reward"], "metrics": [], "infos": [(n, 1) for n in wanted]}
+        self._views = self._pool.views
+        plan = self._pool.plan
         self.env_count = num_envs
         self.seats = plan.seats
         self.num_envs = num_envs * self.seats
@@ -153,9 +153,9 @@ class ProcessRunner(Runner):
                     self._views["seed"][env], self._views["seeded"][env] = one, True
             self._seed_now = -1
         with self._in_use:
-            self._herd.well()
+            self._pool.well()
             self._views["which"][:] = which
-            self._herd.send_all(RESET)
+            self._pool.send_all(RESET)
             self._collect_all()
             self._started = True
             return self._see()
@@ -199,7 +199,7 @@ class ProcessRunner(Runner):
 
     def step_wait(self) -> Step:
         """Waits for what `step_async` began."""
-        if len(self._herd.flying) != self.num_groups:
+        if len(self._pool.flying) != self.num_groups:
             raise RuntimeError("step_wait needs the actions of step_async")
         with self._in_use:
             return self._end_step(None)
@@ -208,7 +208,7 @@ class ProcessRunner(Runner):
         self._must_be_idle("step")
         self._must_have_started()
         self._take(actions)
-        self._herd.send_all()
+        self._pool.send_all()
 
     def _end_step(self, out: Out | None) -> Step:
         self._collect_all()
@@ -221,11 +221,11 @@ class ProcessRunner(Runner):
         return *out, info
 
     def _collect_all(self) -> None:
-        self._count(self._herd.receive(self.num_groups))
+        self._count(self._pool.receive(self.num_groups))
 
     def _count(self, groups: Sequence[int]) -> None:
         """Counts the episodes that ended in these groups' steps."""
-        brought = self._herd.brought.tolist()
+        brought = self._pool.brought.tolist()
         for group in groups:
             if brought[group] & ENDED:
                 self._log(group)
@@ -245,7 +245,7 @@ class ProcessRunner(Runner):
         return self._views["obs"].copy(), self._info((), slice(None), copy=True)
 
     def _info(self, groups: Sequence[int] | range, rows: Any, *, copy: bool) -> dict[str, Any]:
-        brought, found = 0, self._herd.brought.tolist()
+        brought, found = 0, self._pool.brought.tolist()
         for group in groups:
             brought |= found[group]
         if not brought and not self._told:
@@ -283,18 +283,18 @@ class ProcessRunner(Runner):
     def _send(self, actions: ArrayLike, group: int) -> None:
         self._must_have_started()
         arguments.within("group", group, 0, self.num_groups - 1)
-        if group in self._herd.flying:
+        if group in self._pool.flying:
             raise RuntimeError(f"group {group} is in flight: receive it before sending it again")
         self._take(actions, group)
-        self._herd.send(group)
+        self._pool.send(group)
 
     def recv(self, count: int | None = None) -> Batch:
         """Waits for the `count` (else `groups_per_batch`) groups that are ready first, or for all if fewer are sent."""
         wanted = self._wanted(count)
-        if not self._herd.flying:
+        if not self._pool.flying:
             raise RuntimeError("no group is in flight: send one first")
         with self._in_use:
-            groups = self._herd.receive(wanted)
+            groups = self._pool.receive(wanted)
             self._count(groups)
             for group in groups:
                 if group in self._targets:
@@ -319,7 +319,7 @@ class ProcessRunner(Runner):
         self._must_be_idle("configure")
         which = list(range(self.env_count)) if envs is None else arguments.indices("envs", envs, self.env_count)
         for worker in range(max(1, self.num_workers)):
-            self._herd.talk(worker, "configure", dict(options), which)
+            self._pool.talk(worker, "configure", dict(options), which)
 
     def set_policies(self, table: ArrayLike) -> None:
         """Says which policy plays each seat (`table[env, seat]`), from each env's next reset on."""
@@ -342,7 +342,7 @@ class ProcessRunner(Runner):
     def get_state(self) -> dict[str, NDArray[Any]]:
         """What the envs' own `get_state` gives, an entry per env; `elapsed_steps` counts the steps of the episode."""
         self._must_be_idle("get_state")
-        return process_state.fields(self._herd)
+        return process_state.fields(self._pool)
 
     def set_state(self, fields: Mapping[str, ArrayLike], envs: ArrayLike | None = None) -> Seen:
         """Sets fields through the envs' own `set_state`, of all envs or of those named by index.
@@ -351,7 +351,7 @@ class ProcessRunner(Runner):
         """
         self._must_be_idle("set_state")
         which = list(range(self.env_count)) if envs is None else arguments.indices("envs", envs, self.env_count)
-        process_state.put_fields(self._herd, fields, which)
+        process_state.put_fields(self._pool, fields, which)
         return self._see()
 
     def snapshot(self) -> bytes:
@@ -359,20 +359,20 @@ class ProcessRunner(Runner):
 
         An env offers its state with `get_state()`, which gives a dict of arrays, and `set_state(dict)`.
         """
-        if not self._herd.broken:
+        if not self._pool.broken:
             self._must_be_idle("snapshot")
-        return process_state.pack(self._herd, self.name)
+        return process_state.pack(self._pool, self.name)
 
     def restore(self, state: bytes) -> Seen:
         """Goes back to a snapshot; envs that do not offer their state start their next episode, from a keyed seed."""
         self._must_be_idle("restore")
-        self._herd.well()
-        anew = process_state.unpack(self._herd, self.name, state)
+        self._pool.well()
+        anew = process_state.unpack(self._pool, self.name, state)
         self.started_anew = int(anew.sum())
         if self.started_anew:
             self._views["which"][:] = anew
-            self._herd.send_all(RESET)
-            self._herd.receive(self.num_groups)
+            self._pool.send_all(RESET)
+            self._pool.receive(self.num_groups)
         self._started = True
         self._seed_now = -1
         return self._see()
@@ -383,24 +383,24 @@ class ProcessRunner(Runner):
 
     def faults(self) -> FaultReport:
         """What went wrong since the last call; each env was reset, and its episode dropped."""
-        found = FaultReport(self._herd.fault_count, tuple(self._herd.faults))
-        self._herd.fault_count, self._herd.faults = 0, []
+        found = FaultReport(self._pool.fault_count, tuple(self._pool.faults))
+        self._pool.fault_count, self._pool.faults = 0, []
         return found
 
     def health(self) -> list[WorkerHealth]:
         """How every worker is."""
-        return self._herd.health()
+        return self._pool.health()
 
     def listen(self, listener: Listener) -> None:
         """Calls this with every fault, when the runner notices it; what it raises comes out of `recv` or `step`."""
-        self._herd.listeners.append(listener)
+        self._pool.listeners.append(listener)
 
     def envs_here(self) -> list[Adapted]:
         """The envs themselves, in order, if `num_workers=0` has them in this process."""
-        return self._herd.envs_here()
+        return self._pool.envs_here()
 
     def _must_be_idle(self, what: str) -> None:
-        if self._herd.flying:
+        if self._pool.flying:
             raise RuntimeError(f"{what} while groups are in flight: receive them first")
 
     def _must_have_started(self) -> None:
@@ -415,7 +415,7 @@ class ProcessRunner(Runner):
 
     def close_extras(self, **kwargs: Any) -> None:
         """Ends the workers; called by `close`, which may come at any time and more than once."""
-        self._herd.close()
+        self._pool.close()
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a runner owns processes and cannot be copied or pickled: make another one")

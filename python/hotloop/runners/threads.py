@@ -15,10 +15,10 @@ from hotloop.envs.spaces import action_space, observation_space
 from hotloop.rendering import MODES, as_picture, as_text, check_mode, pace
 from hotloop.rendering.scene import scenes
 from hotloop.runners import arguments
-from hotloop.runners.arrivals import Arrivals
 from hotloop.runners.base import IN_USE, Runner
 from hotloop.runners.batch import Batch
 from hotloop.runners.infos import InfoMaker
+from hotloop.runners.receive_buffers import Arrivals
 from hotloop.runners.reports import Fault, FaultReport
 from hotloop.runners.rollout import Rollout
 

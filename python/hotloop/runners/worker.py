@@ -70,7 +70,7 @@ class Place:
 
 
 @dataclass
-class Flock:
+class WorkerGroup:
     """The envs of one group, and its parts of the shared arrays."""
 
     places: list[Place]
@@ -122,28 +122,28 @@ class Worker:
         self._alone = plan.seats == 1
         self._apart = layout.described.get("apart", False)
         self.groups = list(range(*plan.workers[index]))
-        self._groups = {group: self._flock(group) for group in self.groups}
+        self._groups = {group: self._make_group(group) for group in self.groups}
         self._places: dict[int, Place] = {}
-        for group, flock in self._groups.items():
+        for group, env_group in self._groups.items():
             first, last = plan.groups[group]
             for at in range(first, last):
                 env = envs[at - plan.envs_of(index).start]
                 own = slice((at - first) * plan.seats, (at + 1 - first) * plan.seats)
                 part = slice(at * plan.seats, (at + 1) * plan.seats)
-                place = Place(at, env, self._rows(part), part, group, flock.total[own], flock.length[own])
+                place = Place(at, env, self._rows(part), part, group, env_group.total[own], env_group.length[own])
                 env.bind(place.rows, layout.infos)
-                flock.places.append(place)
+                env_group.places.append(place)
                 self._places[at] = place
-            flock.stepper = self._stepper(group, flock)
+            env_group.stepper = self._stepper(group, env_group)
         self._options: dict[int, dict[str, Any]] = {}
         # Writing to these takes half the time that writing to an array does.
         self._pulse: Any = memoryview(self._views["pulse"][index])
         self._cursor: Any = memoryview(self._views["cursor"][index : index + 1])  # type: ignore[arg-type]
         self._pulse[0] = self._pulse[1] = _IDLE
 
-    def _flock(self, group: int) -> Flock:
+    def _make_group(self, group: int) -> WorkerGroup:
         views, rows = self._views, self._layout.plan.rows_of(group)
-        return Flock(
+        return WorkerGroup(
             places=[],
             obs=views["obs"][rows],
             reward=views["reward"][rows],
@@ -155,18 +155,18 @@ class Worker:
             length=np.zeros(rows.stop - rows.start, np.int64),
         )
 
-    def _stepper(self, group: int, flock: Flock) -> _core.Stepper | None:
+    def _stepper(self, group: int, env_group: WorkerGroup) -> _core.Stepper | None:
         """For plain envs of which nothing but rewards, ends and observations is wanted."""
-        calls: list[Any] = [getattr(place.env, "calls", None) for place in flock.places]
+        calls: list[Any] = [getattr(place.env, "calls", None) for place in env_group.places]
         if not self._alone or self._layout.infos or None in calls:
             return None
         views, plan = self._views, self._layout.plan
         envs = slice(*plan.groups[group])
         arrays = {name: views[name][envs] for name in _OF_ROWS}
         arrays |= {name: views[name][at : at + 1] for name, at in (("brought", group), ("cursor", self._index))}
-        arrays |= {"total": flock.total, "played": flock.length}
+        arrays |= {"total": env_group.total, "played": env_group.length}
         arrays |= {"weight": views["weight"], "pulse": views["pulse"][self._index]}
-        stepper = _core.Stepper(arrays, len(flock.places), envs.start, self._same_step)
+        stepper = _core.Stepper(arrays, len(env_group.places), envs.start, self._same_step)
         for at, (step, reset) in enumerate(calls):
             stepper.put(at, step, reset)
         return stepper
@@ -186,41 +186,41 @@ class Worker:
 
     def serve(self, group: int, command: int) -> None:
         """Steps or resets a group."""
-        flock = self._groups[group]
-        if command == STEP and flock.stepper is not None:
-            self._step_plain(group, flock, flock.stepper)
+        env_group = self._groups[group]
+        if command == STEP and env_group.stepper is not None:
+            self._step_plain(group, env_group, env_group.stepper)
             return
-        if flock.flagged:
-            for flags in flock.flags:
+        if env_group.flagged:
+            for flags in env_group.flags:
                 flags.fill(False)
             # After a reset the runner may set some of its own, and a seat can be over before its env is.
-            flock.flagged = command != STEP or not self._alone or flock.stepper is not None
+            env_group.flagged = command != STEP or not self._alone or env_group.stepper is not None
             self._views["brought"][group] = 0
         if command == STEP:
-            self._step(group, flock)
+            self._step(group, env_group)
         else:
-            for place in flock.places:
+            for place in env_group.places:
                 if self._views["which"][place.index]:
                     self._begin(place)
         self._pulse[0] = _IDLE
 
-    def _step_plain(self, group: int, flock: Flock, stepper: _core.Stepper) -> None:
-        actions = list(flock.action[self._views["turn"].item(group) % HISTORY])
-        if (decode := flock.places[0].env.decode) is not None:  # type: ignore[attr-defined]  # plain envs have it
+    def _step_plain(self, group: int, env_group: WorkerGroup, stepper: _core.Stepper) -> None:
+        actions = list(env_group.action[self._views["turn"].item(group) % HISTORY])
+        if (decode := env_group.places[0].env.decode) is not None:  # type: ignore[attr-defined]  # plain envs have it
             actions = [decode(action) for action in actions]
         stepper.clear()
-        first, at = flock.places[0].index, 0
+        first, at = env_group.places[0].index, 0
         while at < len(actions):
             try:
                 care = stepper.go_on(actions, at, not self._options)
             except Exception as error:
                 at = self._cursor[0] - first
-                self._fault(flock.places[at], error)
+                self._fault(env_group.places[at], error)
             else:
                 if care is None:
                     return
                 at, why, result = care
-                self._care(flock.places[at], why, result)
+                self._care(env_group.places[at], why, result)
             at += 1
         self._pulse[0] = _IDLE
 
@@ -253,8 +253,8 @@ class Worker:
             self._views["brought"][place.group] |= ENDED
             self._finish(place)
 
-    def _step(self, group: int, flock: Flock) -> None:
-        actions = flock.action[self._views["turn"].item(group) % HISTORY]
+    def _step(self, group: int, env_group: WorkerGroup) -> None:
+        actions = env_group.action[self._views["turn"].item(group) % HISTORY]
         # To one seat as Gymnasium's own vector envs do it, whose spaces check NumPy's numbers faster than plain ones.
         listed: Any = actions
         if not self._apart:
@@ -263,10 +263,10 @@ class Worker:
             seats = self._layout.plan.seats
             listed = [listed[first : first + seats] for first in range(0, len(listed), seats)]
         cursor, pulse, clock = self._cursor, self._pulse, time.monotonic
-        flock.length += flock.valid
-        flock.reward.fill(0.0)
+        env_group.length += env_group.valid
+        env_group.reward.fill(0.0)
         ended, faulted = [], False
-        for place, action, over in zip(flock.places, listed, flock.over.tolist(), strict=True):
+        for place, action, over in zip(env_group.places, listed, env_group.over.tolist(), strict=True):
             cursor[0] = place.index
             if over:
                 self._begin(place)
@@ -279,28 +279,28 @@ class Worker:
                 faulted = True
                 self._fault(place, error)
         if (weight := self._views["weight"].item(0)) != 1.0:
-            flock.reward *= weight
-        flock.total += flock.reward
-        if not self._all_finite(flock):
-            for place in flock.places:
+            env_group.reward *= weight
+        env_group.total += env_group.reward
+        if not self._all_finite(env_group):
+            for place in env_group.places:
                 try:
                     self._check_finite(place)
                 except EnvOutputError as error:
                     faulted = True
                     self._fault(place, error)
         if self._apart:
-            self._finish_rows(group, flock)
+            self._finish_rows(group, env_group)
         for place in ended:
             if not (faulted and self._views["cut"][place.part].all()):
                 self._finish(place)
         if ended:
-            flock.flagged = True
+            env_group.flagged = True
             self._views["brought"][group] |= ENDED
 
     @staticmethod
-    def _all_finite(flock: Flock) -> bool:
-        obs = flock.obs
-        return bool(np.isfinite(flock.reward).all() and (obs.dtype.kind != "f" or np.isfinite(obs).all()))
+    def _all_finite(env_group: WorkerGroup) -> bool:
+        obs = env_group.obs
+        return bool(np.isfinite(env_group.reward).all() and (obs.dtype.kind != "f" or np.isfinite(obs).all()))
 
     def _check_finite(self, place: Place) -> None:
         rows = place.rows
@@ -355,17 +355,17 @@ class Worker:
             views["over"][place.index] = True
             place.rows.valid.fill(False)
 
-    def _finish_rows(self, group: int, flock: Flock) -> None:
+    def _finish_rows(self, group: int, env_group: WorkerGroup) -> None:
         """Counts the episodes of rows that end, and have begun the next, apart from each other."""
         views, rows = self._views, self._layout.plan.rows_of(group)
         ended = views["terminated"][rows]
         if not ended.any():
             return
         views["finished"][rows] = ended
-        for name, counted in (("return", flock.total), ("length", flock.length)):
+        for name, counted in (("return", env_group.total), ("length", env_group.length)):
             views[name][rows][ended] = counted[ended]
             counted[ended] = 0
-        flock.flagged = True
+        env_group.flagged = True
         views["brought"][group] |= ENDED
 
     def _fault(self, place: Place, error: Exception) -> None:
@@ -382,9 +382,9 @@ class Worker:
             place.env.close()
         place.env = self._make()
         place.env.bind(place.rows, self._layout.infos)
-        flock = self._groups[place.group]
-        if flock.stepper is not None:
-            flock.stepper.put(place.index - flock.places[0].index, *place.env.calls)  # type: ignore[attr-defined]
+        env_group = self._groups[place.group]
+        if env_group.stepper is not None:
+            env_group.stepper.put(place.index - env_group.places[0].index, *place.env.calls)  # type: ignore[attr-defined]
         views["seed"][place.index] = keyed_seed(int(views["key"][place.index]), int(views["number"][place.index]) + 1)
         place.env.reset(int(views["seed"][place.index]), self._options.pop(place.index, None))
         self._check_finite(place)

@@ -117,9 +117,9 @@ def make_engine(config: Config, spaces: Spaces, settings: dict[str, Any]) -> Eng
     from hotloop.tabular.spaces import GYMNASIUM
 
     if config.env.name.startswith(GYMNASIUM):
-        from hotloop.tabular.outside import OutsideEngine
+        from hotloop.tabular.external import ExternalEngine
 
-        return OutsideEngine(config, spaces, settings)
+        return ExternalEngine(config, spaces, settings)
     if config.tabular.table == "torch":
         from hotloop.tabular.torch_table import TorchEngine
 

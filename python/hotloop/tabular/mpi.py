@@ -291,7 +291,7 @@ class MpiEngine(NativeEngine):
 
 def agreed(config: Config | None) -> Config:
     """The config of all ranks; those that have none take rank 0's. An error if they differ."""
-    from hotloop.config.loading import build
+    from hotloop.config.loader import build
 
     told = None if config is None else config.model_dump(mode="json")
     known = world().allgather(told)

@@ -18,7 +18,7 @@ from hotloop.training import checkpoint as checkpoints
 from hotloop.training.counters import Counters, Since
 from hotloop.training.errors import CheckpointError, TrainingError
 from hotloop.training.evaluation import Evaluation, evaluate, evaluation_seed
-from hotloop.training.learning import Introduction
+from hotloop.training.session_protocol import Introduction
 
 if TYPE_CHECKING:
     from pathlib import Path

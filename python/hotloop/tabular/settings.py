@@ -23,7 +23,7 @@ def threads(config: Config) -> int:
 
 
 def settings(config: Config, *, attempt: int = 0, first_worker: int = 0) -> dict[str, Any]:
-    """What `_core.TabularLearner` and `_core.OutsideLearner` are told."""
+    """What `_core.TabularLearner` and `_core.ExternalTabularLearner` are told."""
     tabular = config.tabular
     return {
         "algorithm": config.train.algorithm,

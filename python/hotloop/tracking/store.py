@@ -15,10 +15,10 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from hotloop.tracking import feeding, journal
+from hotloop.tracking import journal, store_sync
+from hotloop.tracking.database import Database
 from hotloop.tracking.errors import StoreError, StoreReadOnlyError
-from hotloop.tracking.links import Link
-from hotloop.tracking.places import find_place
+from hotloop.tracking.store_url import find_store_url
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -109,14 +109,14 @@ class Store:
 
     def __init__(self, store: str | Path | None = None, *, home: str | Path | None = None) -> None:
         under = Path(home or os.environ.get("HOTLOOP_HOME") or Path.home() / ".hotloop")
-        place = find_place(store, under)
+        place = find_store_url(store, under)
         if place is None:
             raise StoreError("the store is 'none': name one with --store or HOTLOOP_STORE")
         self.place = place
         self.notes: list[str] = []
         """What a person should know: that the store could not be brought up to date, say."""
         try:
-            self._link = Link(place, make=place.is_default)
+            self._link = Database(place, make=place.is_default)
             try:
                 self._catch_up(under / "runs")
             except BaseException:
@@ -124,7 +124,7 @@ class Store:
                 raise
         except StoreReadOnlyError as error:
             self.notes.append(f"{error}; what it has is shown")
-            self._link = Link(place, read_only=True)
+            self._link = Database(place, read_only=True)
 
     def __enter__(self) -> Self:
         return self
@@ -149,9 +149,9 @@ class Store:
             if first is None or not self.place.is_of(first) or is_in_use(run):
                 continue
             try:
-                feeding.feed(self._link, run)
+                store_sync.feed(self._link, run)
                 if str(run.absolute()) not in known:
-                    feeding.note_path(self._link, first["id"], run)
+                    store_sync.note_path(self._link, first["id"], run)
             except StoreReadOnlyError:
                 raise
             except StoreError as error:
@@ -273,8 +273,8 @@ class Store:
         """Removes a run and, if it lies on this machine, its folder. One that is running is refused."""
         if run.status == "running" or (_is_here(run) and is_in_use(run.path)):
             raise StoreError(f"the run {run.name!r} is running (process {run.process} on {run.host}): end it first")
-        with Link(self.place, make=False) as link, link.telling(), link.transaction():
-            for table in feeding.STEPPED:
+        with Database(self.place, make=False) as link, link.telling(), link.transaction():
+            for table in store_sync.STEPPED:
                 link.execute(f"DELETE FROM {table} WHERE run = ?", (run.number,))
             link.execute("DELETE FROM runs WHERE number = ?", (run.number,))
             # Only now: a store that cannot be written keeps the folder, too.

@@ -3,12 +3,12 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from hotloop.training.api import train
     from hotloop.training.callbacks import Callback
     from hotloop.training.errors import TrainingError
     from hotloop.training.evaluation import Evaluation, evaluate
     from hotloop.training.runs import Run
-    from hotloop.training.starting import train
-    from hotloop.training.verifying import Verification, verify
+    from hotloop.training.verification import Verification, verify
 
 __all__ = ["Callback", "Evaluation", "Run", "TrainingError", "Verification", "evaluate", "train", "verify"]
 
@@ -19,7 +19,7 @@ _HOMES = {
     "TrainingError": "errors",
     "Verification": "verifying",
     "evaluate": "evaluation",
-    "train": "starting",
+    "train": "api",
     "verify": "verifying",
 }
 

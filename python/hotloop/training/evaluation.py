@@ -14,8 +14,8 @@ from hotloop import _core
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hotloop.episodes.keeping import Top
-    from hotloop.policies.acting import Acts
+    from hotloop.episodes.best_replays import Top
+    from hotloop.policies.protocol import BatchPolicy
 
 # Envs that play at once; each plays one episode, so that short episodes do not count more often than long ones.
 _AT_ONCE: Final = 1024
@@ -73,7 +73,7 @@ def evaluation_seed(seed: int) -> int:
 
 
 def evaluate(
-    learner: Acts,
+    learner: BatchPolicy,
     env: str,
     options: dict[str, Any],
     *,
@@ -121,7 +121,7 @@ def evaluate(
 
 
 def _play(
-    learner: Acts,
+    learner: BatchPolicy,
     pool: _core.Pool,
     rows: int,
     first_row: int,

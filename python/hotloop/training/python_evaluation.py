@@ -13,13 +13,13 @@ from hotloop.training.sources import make_runner
 
 if TYPE_CHECKING:
     from hotloop.config import Config
-    from hotloop.policies.acting import Acts
+    from hotloop.policies.protocol import BatchPolicy
 
 _SEEN: Final = ("observation", "action", "masked")
 
 
 def evaluate_python(
-    learner: Acts,
+    learner: BatchPolicy,
     config: Config,
     *,
     episodes: int,

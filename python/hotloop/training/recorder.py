@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from hotloop import _core
 from hotloop.text import plain
-from hotloop.tracking import facts, journal
-from hotloop.tracking.feeder import Feeder, Notice
+from hotloop.tracking import journal, provenance
 from hotloop.tracking.journal import Journal
+from hotloop.tracking.sync_thread import Notice, SyncThread
 from hotloop.training.callbacks import Callback
 from hotloop.training.record_lines import record_line
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from hotloop.config.models import EnvConfig
     from hotloop.runners.health import WorkerHealth
-    from hotloop.tracking.places import Place
+    from hotloop.tracking.store_url import StoreUrl
     from hotloop.training.callbacks import (
         CheckpointReport,
         EvaluationReport,
@@ -44,12 +44,12 @@ class Recorder(Callback):
         trackers: Names of others that are told too.
     """
 
-    def __init__(self, folder: Path, *, store: Place | None, trackers: Sequence[str] = ()) -> None:
+    def __init__(self, folder: Path, *, store: StoreUrl | None, trackers: Sequence[str] = ()) -> None:
         self._folder = folder
         self._store = store
         self._trackers = trackers
         self._journal: Journal | None = None
-        self._feeder: Feeder | None = None
+        self._feeder: SyncThread | None = None
         self._steps = 0
         self._workers: tuple[WorkerHealth, ...] = ()
 
@@ -65,7 +65,7 @@ class Recorder(Callback):
             from hotloop.tracking.trackers import maker
 
             makers = [maker(name, self._folder) for name in self._trackers]
-        self._feeder = Feeder(self._folder, self._store, makers, self._note_resources)
+        self._feeder = SyncThread(self._folder, self._store, makers, self._note_resources)
         self._note("start", lambda: _start_facts(report, run, self._store))
 
     def progress(self, report: ProgressReport) -> None:
@@ -160,7 +160,7 @@ class Unrecorded(Recorder):
         """Opens nothing; then there is nothing to write to."""
 
 
-def _start_facts(report: StartReport, run: str, store: Place | None) -> dict[str, Any]:
+def _start_facts(report: StartReport, run: str, store: StoreUrl | None) -> dict[str, Any]:
     return {
         "id": run,
         "run": report.run,
@@ -175,9 +175,9 @@ def _start_facts(report: StartReport, run: str, store: Place | None) -> dict[str
         "learner": report.learner,
         "parameters": report.parameters,
         "threads": report.num_threads,
-        "versions": facts.versions(),
-        "git": facts.git_revision(),
-        "machine": facts.machine(),
+        "versions": provenance.versions(),
+        "git": provenance.git_revision(),
+        "machine": provenance.machine(),
         "config": report.config.model_dump(mode="json"),
         "env_options": _env_options(report.config.env),
     }

@@ -14,13 +14,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from hotloop.envs.loading import short_name
+from hotloop.envs.loader import short_name
 from hotloop.training.errors import TrainingError
 from hotloop.training.files import write_atomically
 
 if TYPE_CHECKING:
     from hotloop.config import Config
-    from hotloop.tracking.places import Place
+    from hotloop.tracking.store_url import StoreUrl
     from hotloop.training.evaluation import Evaluation
 
 Ending = Literal["solved", "steps", "episodes", "minutes", "iterations", "interrupted"]
@@ -85,15 +85,15 @@ def home_of(run: Path, given: str | Path | None = None) -> Path:
 
 def find_store(
     store: str | Path | None, given_home: str | Path | None = None, *, trackers: Sequence[str] = ()
-) -> Place | None:
+) -> StoreUrl | None:
     """The store that is meant, nothing if that is `none`; what is needed for it and for trackers must be there."""
     from hotloop.tracking.errors import StoreError
-    from hotloop.tracking.places import find_place
+    from hotloop.tracking.store_url import find_store_url
     from hotloop.tracking.trackers import must_be_installed
 
     try:
         must_be_installed(trackers)
-        return find_place(store, home(given_home))
+        return find_store_url(store, home(given_home))
     except StoreError as error:
         raise TrainingError(str(error)) from None
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from hotloop import _core
 from hotloop.config.errors import ConfigError
 from hotloop.envs.registry import is_native
-from hotloop.episodes.keeping import Top
+from hotloop.episodes.best_replays import Top
 from hotloop.policies.spec import description
 from hotloop.ppo.learners import Learner, build, choose
 from hotloop.ppo.settings import Settings
@@ -18,8 +18,8 @@ from hotloop.training import checkpoint as checkpoints
 from hotloop.training.counters import Counters, Since
 from hotloop.training.errors import CheckpointError
 from hotloop.training.evaluation import Evaluation, evaluate, evaluation_seed
-from hotloop.training.learning import Introduction
 from hotloop.training.python_evaluation import evaluate_python
+from hotloop.training.session_protocol import Introduction
 from hotloop.training.sources import make_source
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class Session:
         chosen, config = choose(self.config, self.described), self.config
         sizes = config.policy.module or _sizes(config.policy)
         weights = self.learner.parameters
-        notes = () if isinstance(self.learner, _core.Learner) else self.learner.notes
+        notes = () if isinstance(self.learner, _core.PpoLearner) else self.learner.notes
         return Introduction(
             learner=f"{chosen.name}: {chosen.why}",
             work=f"{config.runner.num_envs} envs x {config.ppo.horizon} steps, policy {sizes} ({weights} weights)",
@@ -215,7 +215,7 @@ class Session:
             },
             "date": date,
         }
-        if not isinstance(self.learner, _core.Learner):
+        if not isinstance(self.learner, _core.PpoLearner):
             manifest["torch"] = self.learner.conditions()
         return checkpoints.save(
             folder,
@@ -255,7 +255,7 @@ class Session:
                 f"the checkpoint was made by the {before} learner: the {now} one goes on from the same weights, "
                 "but the bits will differ from here on"
             )
-        elif not isinstance(self.learner, _core.Learner):
+        elif not isinstance(self.learner, _core.PpoLearner):
             changed = self.learner.changed_since(manifest.get("torch", {}))
             if changed:
                 self._notes.append(f"the bits may differ from those of the run so far: {'; '.join(changed)}")

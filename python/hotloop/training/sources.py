@@ -83,7 +83,7 @@ class NativeSource:
     def advance(self, learner: Learner, settings: dict[str, Any], count: int, seconds: float) -> dict[str, Any]:
         """Makes iterations; when debugging one, part by part, with a look at every array."""
         if self._debug:
-            from hotloop.ppo.checking import iterate_checked
+            from hotloop.ppo.debug import iterate_checked
 
             return iterate_checked(learner, self._pool, settings)
         return learner.iterate(self._pool, settings, count, seconds)

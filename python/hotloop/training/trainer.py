@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Self
 
 from hotloop import _core
-from hotloop.envs.loading import load_env, whole_name
-from hotloop.episodes import keeping
+from hotloop.envs.loader import load_env, whole_name
+from hotloop.episodes import best_replays
 from hotloop.runners.health import WorkersFailedError
 from hotloop.tracking.alerts import Alerts
 from hotloop.training import checkpoint as checkpoints
@@ -31,15 +31,15 @@ from hotloop.training.callbacks import (
 from hotloop.training.errors import CheckpointError, TrainingError
 from hotloop.training.files import remove_leftovers
 from hotloop.training.interrupts import Interrupts
-from hotloop.training.learning import Learning, open_session
 from hotloop.training.plan import PACE, Plan, Repetition
 from hotloop.training.recorder import Recorder, Unrecorded, plain
 from hotloop.training.runs import Ending, Run, RunFolder, find_run, find_store, home_of, now
+from hotloop.training.session_protocol import TrainingSession, open_session
 from hotloop.training.trust import must_be_trusted, named_in, remember
 
 if TYPE_CHECKING:
     from hotloop.config import Config
-    from hotloop.tracking.places import Place
+    from hotloop.tracking.store_url import StoreUrl
     from hotloop.training.checkpoint import Arrays, Checkpoint
 
 # So many gradient steps that are not finite, within one record, are no accident.
@@ -71,7 +71,7 @@ class Trainer:
         first: tuple[Arrays, Arrays] | None,
         debug: bool,
         callbacks: Sequence[Callback],
-        store: Place | None,
+        store: StoreUrl | None,
         repeated: Repetition | None = None,
         recorded: bool = True,
     ) -> None:
@@ -83,7 +83,7 @@ class Trainer:
         self._recorder = recorder(folder.path, store=store, trackers=config.track.trackers)
         self._alerts = Alerts(config.train.until_episodes)
         self._callbacks = tuple(callbacks)
-        self._session: Learning = open_session(config, first=first, debug=debug)
+        self._session: TrainingSession = open_session(config, first=first, debug=debug)
         self._plan = Plan(config, self._session.steps_per_iteration, repeated)
         self._resumed_at: int | None = None
         self._notes: list[str] = []
@@ -151,7 +151,7 @@ class Trainer:
         trust: bool = False,
     ) -> Self:
         """A run that was made before, from its newest checkpoint that is whole, or else from its start."""
-        from hotloop.config.loading import stored_config
+        from hotloop.config.loader import stored_config
 
         path = find_run(run, home)
         config = stored_config(path / "config.yaml")
@@ -191,7 +191,7 @@ class Trainer:
         return self._folder.path
 
     @property
-    def session(self) -> Learning:
+    def session(self) -> TrainingSession:
         """What learns, for a look at it after the end."""
         return self._session
 
@@ -206,7 +206,7 @@ class Trainer:
             self._saved_at = counters.iterations
             self._shown_at = (counters.steps, counters.seconds)
         checkpoints.forget_after(self._folder.checkpoints, -1 if found is None else found.steps)
-        keeping.forget_after(self._folder.replays, -1 if found is None else found.steps)
+        best_replays.forget_after(self._folder.replays, -1 if found is None else found.steps)
 
     def _newest_fitting(self, *, attempt: int) -> Checkpoint | None:
         """Goes to the newest checkpoint that is whole and of this run, with the keys of this attempt or its own."""
@@ -371,7 +371,7 @@ class Trainer:
         # Time that was lost was spent all the same.
         self._session.counters.seconds = spent
         steps = 0 if found is None else found.steps
-        keeping.forget_after(self._folder.replays, steps)
+        best_replays.forget_after(self._folder.replays, steps)
         self._is_best = False
         rate = self._session.learning_rate
         what = f"{at}; the run goes on from step {steps} with the learning rate halved to {rate:g}"
@@ -400,11 +400,11 @@ class Trainer:
 
     def _keep_best(self) -> None:
         """Keeps the best episodes of all evaluations; an algorithm that knows its result without playing has none."""
-        top: keeping.Top | None = getattr(self._session, "top", None)
+        top: best_replays.Top | None = getattr(self._session, "top", None)
         if top is not None:
             folder, steps = self._folder.replays, self._session.counters.steps
             with self._disk():
-                keeping.keep(folder, top, run=self._folder.path.name, steps=steps, by="evaluation")
+                best_replays.keep(folder, top, run=self._folder.path.name, steps=steps, by="evaluation")
 
     def _look_whether_solved(self) -> None:
         """`until` is reached when training episodes say so and an evaluation confirms it."""
@@ -530,7 +530,7 @@ class Trainer:
 
 
 def _with(config: Config, changes: Mapping[str, Mapping[str, Any]]) -> Config:
-    from hotloop.config.loading import build
+    from hotloop.config.loader import build
 
     parts = config.model_dump()
     for part, values in changes.items():

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def named_in(config: Config) -> list[str]:
     """The code that a config names."""
-    from hotloop.envs.loading import names_code
+    from hotloop.envs.loader import names_code
 
     named = [config.policy.module, *config.torch.losses, config.runner.worker_python]
     named.append(config.env.name if names_code(config.env.name) else None)
@@ -45,7 +45,7 @@ def must_be_trusted(run: Path, names: Sequence[str], *, trust: bool) -> None:
 
 def load_trusted_env(run: Path, env: str, *, trust: bool) -> None:
     """Makes the env of a run known, if it brings its code; one that names any must be trusted."""
-    from hotloop.envs.loading import load_env, names_code
+    from hotloop.envs.loader import load_env, names_code
 
     if names_code(env):
         must_be_trusted(run, [env], trust=trust)

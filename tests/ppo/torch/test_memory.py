@@ -141,7 +141,7 @@ def test_rollouts_remember_within_episodes_and_nothing_beyond_them(memory: str) 
     """Going through the rollout with the native `act`, forgetting at ends, gives its values."""
     options, policy = {"max_steps": 7}, policy_of(memory, 2)
     learner = collected("cartpole", options, policy, 4)
-    native = _core.Learner("cartpole", options, policy, rows=1, horizon=1, seed=0)
+    native = _core.PpoLearner("cartpole", options, policy, rows=1, horizon=1, seed=0)
     native.set_arrays(learner.arrays())
     rollout = learner.rollout()
     numbers = rollout["memory"][0].copy()

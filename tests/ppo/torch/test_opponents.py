@@ -25,7 +25,7 @@ FROZEN: list[dict[str, Any]] = [
 
 
 def native_learner() -> Learner:
-    return _core.Learner("tag", OPTIONS, MINE, rows=ENVS * 3, horizon=HORIZON, sequence_length=5, seed=3)
+    return _core.PpoLearner("tag", OPTIONS, MINE, rows=ENVS * 3, horizon=HORIZON, sequence_length=5, seed=3)
 
 
 def other_learner() -> Learner:
@@ -35,8 +35,8 @@ def other_learner() -> Learner:
 KINDS: list[Callable[[], Learner]] = [native_learner, other_learner]
 
 
-def opponents() -> list[_core.Learner]:
-    made = [_core.Learner("tag", OPTIONS, policy, rows=1, horizon=1, seed=70 + k) for k, policy in enumerate(FROZEN)]
+def opponents() -> list[_core.PpoLearner]:
+    made = [_core.PpoLearner("tag", OPTIONS, policy, rows=1, horizon=1, seed=70 + k) for k, policy in enumerate(FROZEN)]
     for k, learner in enumerate(made):
         draw = np.random.default_rng(k)
         learner.set_arrays(

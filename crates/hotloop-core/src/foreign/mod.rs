@@ -6,9 +6,9 @@ mod table;
 
 use std::sync::Arc;
 
-use crate::each::Each;
 use crate::env::{EnvKind, MAX_STEPS, max_steps};
 use crate::options::OptionSpec;
+use crate::scalar_group::ScalarGroup;
 
 use env::{Foreign, raw_values};
 use table::Checked;
@@ -36,7 +36,7 @@ pub unsafe fn kind(name: &str, table: *const Table) -> Result<EnvKind, String> {
         spec: Box::new(move |_| Ok(spec.clone())),
         build: Box::new(move |options, count| {
             let values = raw_values(&checked, options);
-            Box::new(Each::of(&checked.spec, Foreign::new(&checked, &values, count)))
+            Box::new(ScalarGroup::of(&checked.spec, Foreign::new(&checked, &values, count)))
         }),
     })
 }

@@ -65,10 +65,10 @@ fn success_is_counted() {
         play.set(&[("cue", &[0]), ("time", &[2])]);
         play.step(&[answer]);
         let mut recent = Vec::new();
-        play.pool.ledgers(|ledger| {
+        play.pool.group_states(|group_state| {
             let mut totals = hotloop_core::episodes::Totals::new(2);
-            ledger.episodes.report(&mut totals, &mut recent);
-            ledger.episodes.clear();
+            group_state.episodes.report(&mut totals, &mut recent);
+            group_state.episodes.clear();
         });
         assert_eq!(recent[0].extra, [success, success], "the term's sum, then the metric");
     }

@@ -27,7 +27,7 @@ fn open_field(taggers: i64, cells: &[i32]) -> Play {
 
 fn episodes(play: &Play) -> Vec<Episode> {
     let mut recent = Vec::new();
-    play.pool.ledgers(|ledger| ledger.episodes.report(&mut Totals::new(4), &mut recent));
+    play.pool.group_states(|group_state| group_state.episodes.report(&mut Totals::new(4), &mut recent));
     recent.sort_by_key(|episode| episode.row);
     recent
 }

@@ -214,17 +214,17 @@ impl<const VECS: usize> Kernel for IntoPanel<VECS> {
     fn run<S: Simd>(self, simd: S) {
         for lane in (0..BLOCK).step_by(S::LANES) {
             // SAFETY: whoever made this promised the sizes.
-            unsafe { by_rows(simd, self.cols, &Lanes { product: &self, lane }) };
+            unsafe { by_rows(simd, self.cols, &SimdGroup { product: &self, lane }) };
         }
     }
 }
 
-struct Lanes<'a, const VECS: usize> {
+struct SimdGroup<'a, const VECS: usize> {
     product: &'a IntoPanel<VECS>,
     lane: usize,
 }
 
-impl<const VECS: usize> Rows for Lanes<'_, VECS> {
+impl<const VECS: usize> Rows for SimdGroup<'_, VECS> {
     #[inline(always)]
     unsafe fn rows<S: Simd, const ROWS: usize>(&self, simd: S, first: usize) {
         let p = self.product;

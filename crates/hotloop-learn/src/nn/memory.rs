@@ -66,7 +66,7 @@ pub struct MemoryTile {
 }
 
 /// The gradient of the memory, on its way back through the steps.
-pub struct Returning {
+pub struct StateGradient {
     layers: Vec<[Buffer; 2]>,
     /// The gradient of what the layer in question puts out.
     out: Buffer,
@@ -173,9 +173,9 @@ impl Memory {
     }
 
     /// Room for a tile's gradient.
-    pub fn returning(&self) -> Returning {
+    pub fn returning(&self) -> StateGradient {
         let buffer = || Buffer::new(TILE * padded(self.spec.size));
-        Returning { layers: self.layers.iter().map(|_| [buffer(), buffer()]).collect(), out: buffer() }
+        StateGradient { layers: self.layers.iter().map(|_| [buffer(), buffer()]).collect(), out: buffer() }
     }
 
     fn step(&self, params: &[f32], tile: &mut MemoryTile, k: usize, x: (*const f32, usize), rows: usize) -> Step {
@@ -240,7 +240,7 @@ impl Memory {
         mirror: &[f32],
         x: *mut f32,
         tile: &mut MemoryTile,
-        returning: &mut Returning,
+        returning: &mut StateGradient,
         decides: &[bool],
         finish: F,
         gradient: &mut [f32],
@@ -390,7 +390,7 @@ impl MemoryTile {
     }
 }
 
-impl Returning {
+impl StateGradient {
     /// Nothing comes back from beyond the last step.
     pub fn clear(&mut self) {
         self.layers.iter_mut().flatten().for_each(|buffer| buffer.fill(0.0));

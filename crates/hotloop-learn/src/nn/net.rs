@@ -8,7 +8,7 @@ use hotloop_core::simd::{BLOCK, Floats, Simd};
 use super::activation::{Activate, Activation, Curve, Descend, Gelu, Relu, Silu, Tanh};
 use super::buffer::Buffer;
 use super::matmul::{Finish, Into, Left, Plain, Right, Size, Start, multiply};
-use super::memory::{Memory, MemoryTile, Returning};
+use super::memory::{Memory, MemoryTile, StateGradient};
 use super::spec::{Arrays, Input, PolicySpec, Role, padded};
 
 /// Rows that go through a network together.
@@ -189,7 +189,7 @@ impl Net {
         mirror: &[f32],
         work: &mut Workspace,
         decides: &[bool],
-        returning: &mut Returning,
+        returning: &mut StateGradient,
         gradient: &mut [f32],
     ) {
         match self.activation {
@@ -217,7 +217,7 @@ impl Net {
         mirror: &[f32],
         work: &mut Workspace,
         decides: &[bool],
-        returning: &mut Returning,
+        returning: &mut StateGradient,
         gradient: &mut [f32],
     ) {
         let (Some(memory), Some(tile)) = (&self.memory, &mut work.memory) else { return };

@@ -6,7 +6,7 @@ use hotloop_core::simd::Simd;
 use super::buffer::Buffer;
 use super::init::{orthogonal, orthogonal_gates};
 use super::memory;
-use super::memory::Returning;
+use super::memory::StateGradient;
 use super::net::{Net, Workspace};
 use super::spec::{Array, Arrays, Head, Input, PolicySpec, Role};
 
@@ -152,7 +152,7 @@ impl Policy {
     }
 
     /// Room for the gradient of a tile's memory.
-    pub fn returning(&self) -> Vec<Returning> {
+    pub fn returning(&self) -> Vec<StateGradient> {
         self.nets.iter().filter_map(|net| Some(net.memory.as_ref()?.returning())).collect()
     }
 
@@ -202,7 +202,7 @@ impl Policy {
         simd: S,
         work: &mut PolicyWork,
         decides: &[bool],
-        returning: &mut [Returning],
+        returning: &mut [StateGradient],
         gradient: &mut [f32],
     ) {
         let nets = self.nets.iter().zip(&self.mirrors).zip(&mut work.nets).zip(returning);

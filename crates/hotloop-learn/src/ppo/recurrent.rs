@@ -7,7 +7,7 @@ use super::loss::{Batch, Terms, loss};
 use super::rollout::Rollout;
 use super::update::Chunk;
 use crate::features::Features;
-use crate::nn::memory::Returning;
+use crate::nn::memory::StateGradient;
 use crate::nn::net::TILE;
 use crate::nn::policy::{Policy, PolicyWork};
 
@@ -17,7 +17,7 @@ pub const SEQUENCES: usize = 32;
 /// Room for a tile of sequences on its way through all steps and back.
 pub struct SequenceWork {
     steps: Vec<PolicyWork>,
-    returning: Vec<Returning>,
+    returning: Vec<StateGradient>,
     decides: Vec<[bool; TILE]>,
     ended: Vec<[bool; TILE]>,
 }
@@ -87,7 +87,7 @@ impl Kernel for SequenceGradient<'_> {
         for tile in self.order.chunks(SEQUENCES) {
             self.forward(simd, tile);
             let SequenceWork { steps, returning, decides, ended } = &mut *self.work;
-            returning.iter_mut().for_each(Returning::clear);
+            returning.iter_mut().for_each(StateGradient::clear);
             for ((step, decides), ended) in steps.iter_mut().zip(decides).zip(ended).rev() {
                 returning.iter_mut().for_each(|returning| returning.cut(&ended[..tile.len()]));
                 self.policy.step_back(simd, step, &decides[..tile.len()], returning, &mut self.chunk.gradient);

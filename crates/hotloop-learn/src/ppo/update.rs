@@ -4,9 +4,9 @@ use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use hotloop_core::parallel::ParallelFor;
 use hotloop_core::rng::Stream;
 use hotloop_core::simd::{Isa, Kernel, Simd};
-use hotloop_core::team::Team;
 
 use super::adam::{Adam, AdamStep, add_chunks};
 use super::chunks::spans;
@@ -16,11 +16,11 @@ use super::loss::{Batch, Means, Terms, Trace, loss};
 use super::recurrent::{SEQUENCES, SequenceGradient, SequenceWork, find_sequences, places};
 use super::rollout::Rollout;
 use super::shuffle::Shuffle;
+use crate::cancel::CancelToken;
 use crate::features::Features;
 use crate::nn::buffer::Buffer;
 use crate::nn::net::{TILE, tree};
 use crate::nn::policy::{Policy, PolicyWork};
-use crate::patience::Patience;
 
 /// Chunks that a minibatch is cut into at most, whatever the number of threads.
 const CHUNKS: usize = 32;
@@ -36,7 +36,7 @@ const WORTH_SHARING: usize = 3 << 20;
 const WORTH_ADDING_TOGETHER: usize = 1 << 19;
 
 /// What an update needs besides policy and rollout, kept between updates.
-pub struct Learner {
+pub struct PpoUpdate {
     /// Adam's moments.
     pub adam: Adam,
     gradient: Buffer,
@@ -100,7 +100,7 @@ pub struct Report {
     pub dropped: usize,
 }
 
-impl Learner {
+impl PpoUpdate {
     /// For this policy.
     pub fn new(policy: &Policy, masked: bool) -> Self {
         let len = policy.params.len();
@@ -130,8 +130,8 @@ impl Learner {
         settings: &Settings,
         stream: Stream,
         isa: Isa,
-        team: &mut Team,
-        patience: &Patience<'_>,
+        team: &mut ParallelFor,
+        patience: &CancelToken<'_>,
     ) -> Report {
         self.find_eligible(rollout);
         let (advantage_mean, advantage_scale) = self.advantage_scale(rollout, settings, team);
@@ -188,7 +188,7 @@ impl Learner {
         features: &Features,
         settings: &Settings,
         isa: Isa,
-        team: &mut Team,
+        team: &mut ParallelFor,
     ) -> (&[f32], Means) {
         self.find_eligible(rollout);
         let (advantage_mean, advantage_scale) = self.advantage_scale(rollout, settings, team);
@@ -256,7 +256,7 @@ impl Learner {
         (1.0 / weight.max(1e-30)) as f32
     }
 
-    fn shuffle(&mut self, rollout: &Rollout, stream: Stream, isa: Isa, team: &mut Team) {
+    fn shuffle(&mut self, rollout: &Rollout, stream: Stream, isa: Isa, team: &mut ParallelFor) {
         let shuffle = Shuffle::new(stream, self.order.len());
         let all = self.order.len();
         let (items, uniform) = (if rollout.memory_len > 0 { &self.sequences } else { &self.eligible }, self.uniform);
@@ -274,7 +274,7 @@ impl Learner {
     }
 
     /// Mean and one over the deviation of the advantages of eligible rows.
-    fn advantage_scale(&self, rollout: &Rollout, settings: &Settings, team: &mut Team) -> (f32, f32) {
+    fn advantage_scale(&self, rollout: &Rollout, settings: &Settings, team: &mut ParallelFor) -> (f32, f32) {
         if !settings.normalize_advantages || self.eligible.is_empty() {
             return (0.0, 1.0);
         }
@@ -306,7 +306,7 @@ impl Learner {
         terms: &Terms<'_>,
         rows: std::ops::Range<usize>,
         isa: Isa,
-        team: &mut Team,
+        team: &mut ParallelFor,
         means: &mut Means,
     ) {
         self.make_room(policy, rollout, team.threads());

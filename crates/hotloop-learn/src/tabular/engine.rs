@@ -12,11 +12,11 @@ use hotloop_core::error::{Result, input};
 use hotloop_core::options::Options;
 use hotloop_core::simd::Isa;
 
+use super::counters::Tally;
 use super::merge;
-use super::mind::Mind;
 use super::rule::Rule;
 use super::table::Table;
-use super::tally::Tally;
+use super::td_learner::TdLearner;
 use super::view::{self, View, Work};
 use super::worker::{self, Worker};
 
@@ -90,7 +90,7 @@ impl<E: Discrete> Engine<E> {
     /// With nothing learned yet.
     pub fn new(options: &Options, plan: Plan, table: Table) -> Self {
         let workers = (0..plan.threads as u32).map(|worker| {
-            let mind = Mind::new(plan.rule, plan.seed, plan.attempt, plan.first_worker + worker);
+            let mind = TdLearner::new(plan.rule, plan.seed, plan.attempt, plan.first_worker + worker);
             Worker::new(options, mind, plan.max_steps)
         });
         let mut engine = Self { workers: workers.collect(), tables: Vec::new(), plan, steps: 0 };

@@ -1,9 +1,9 @@
 //! The slower way: somebody else steps the env, one step at a time, and tells what came of it.
 
 use super::choice::Portable;
-use super::mind::Mind;
+use super::counters::Tally;
 use super::table::Table;
-use super::tally::Tally;
+use super::td_learner::TdLearner;
 use super::view::{self, View, Work};
 
 /// A table that learns from an env outside.
@@ -11,7 +11,7 @@ pub struct External {
     /// The table.
     pub table: Table,
     /// What learns.
-    pub mind: Mind,
+    pub mind: TdLearner,
     state: u64,
     action: usize,
 }
@@ -31,7 +31,7 @@ pub struct Told {
 
 impl External {
     /// Nothing has happened yet.
-    pub fn new(table: Table, mind: Mind) -> Self {
+    pub fn new(table: Table, mind: TdLearner) -> Self {
         Self { table, mind, state: 0, action: 0 }
     }
 
@@ -65,7 +65,7 @@ impl External {
 }
 
 struct Decide<'a> {
-    mind: &'a mut Mind,
+    mind: &'a mut TdLearner,
     state: u64,
     legal: u64,
 }
@@ -79,7 +79,7 @@ impl Work for Decide<'_> {
 }
 
 struct Learn<'a> {
-    mind: &'a mut Mind,
+    mind: &'a mut TdLearner,
     state: u64,
     action: usize,
     told: Told,

@@ -5,17 +5,17 @@
 //! known by enumeration instead.
 
 pub mod choice;
+pub mod counters;
 pub mod engine;
 pub mod exact;
 pub mod external;
 pub mod half;
 pub mod merge;
-pub mod mind;
 pub mod replay;
 pub mod rule;
 pub mod schedule;
 pub mod table;
-pub mod tally;
+pub mod td_learner;
 pub mod view;
 pub mod worker;
 #[cfg(target_arch = "x86_64")]

@@ -5,7 +5,7 @@ use hotloop_core::error::Result;
 
 /// One transition, by states and not by rows, which move when a table grows.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Experience {
+pub struct Transition {
     /// Where it began.
     pub state: u64,
     /// What was done.
@@ -22,7 +22,7 @@ pub struct Experience {
     pub alive: f32,
 }
 
-impl Experience {
+impl Transition {
     fn save(&self, out: &mut Writer) {
         out.u64(self.state);
         out.u32(self.action as u32);
@@ -49,28 +49,28 @@ impl Experience {
 /// The last so many transitions.
 #[derive(Default)]
 pub struct Replay {
-    kept: Vec<Experience>,
+    kept: Vec<Transition>,
     oldest: usize,
 }
 
 impl Replay {
     /// Keeps one more; the oldest goes if there are `most`.
-    pub fn push(&mut self, experience: Experience, most: usize) {
+    pub fn push(&mut self, transition: Transition, most: usize) {
         if self.kept.len() < most {
-            self.kept.push(experience);
+            self.kept.push(transition);
         } else {
-            self.kept[self.oldest] = experience;
+            self.kept[self.oldest] = transition;
             self.oldest = (self.oldest + 1) % most;
         }
     }
 
     /// Any of them, by 32 random bits.
-    pub fn pick(&self, bits: u32) -> Experience {
+    pub fn pick(&self, bits: u32) -> Transition {
         self.kept[((u64::from(bits) * self.kept.len() as u64) >> 32) as usize]
     }
 
     /// All of them, as they were pushed.
-    pub fn into_kept(self) -> Vec<Experience> {
+    pub fn into_kept(self) -> Vec<Transition> {
         self.kept
     }
 
@@ -78,13 +78,13 @@ impl Replay {
     pub fn save(&self, out: &mut Writer) {
         out.u64(self.oldest as u64);
         out.u64(self.kept.len() as u64);
-        self.kept.iter().for_each(|experience| experience.save(out));
+        self.kept.iter().for_each(|transition| transition.save(out));
     }
 
     /// From a checkpoint.
     pub fn load(from: &mut Reader<'_>) -> Result<Self> {
         let oldest = from.u64()? as usize;
         let count = from.u64()? as usize;
-        Ok(Self { kept: (0..count).map(|_| Experience::load(from)).collect::<Result<_>>()?, oldest })
+        Ok(Self { kept: (0..count).map(|_| Transition::load(from)).collect::<Result<_>>()?, oldest })
     }
 }

@@ -14,8 +14,8 @@ use hotloop_core::rng::Stream;
 use hotloop_core::simd::Isa;
 
 use super::choice::{Cpu, Portable, look};
-use super::mind::{Chance, Chances, FOLD, Mind, Next, Now, Waiting};
-use super::tally::Tally;
+use super::counters::Tally;
+use super::td_learner::{Chance, Chances, FOLD, Next, Now, TdLearner, Waiting};
 use super::view::View;
 #[cfg(target_arch = "x86_64")]
 use super::x86;
@@ -62,7 +62,7 @@ struct Led {
 #[repr(align(128))]
 pub struct Worker<E> {
     lanes: [Lane<E>; LANES],
-    mind: Mind,
+    mind: TdLearner,
     max_steps: u32,
     begun: bool,
     next_lane: usize,
@@ -70,7 +70,7 @@ pub struct Worker<E> {
 
 impl<E: Discrete> Worker<E> {
     /// Envs that have not begun.
-    pub fn new(options: &Options, mind: Mind, max_steps: u32) -> Self {
+    pub fn new(options: &Options, mind: TdLearner, max_steps: u32) -> Self {
         let lane = |_| Lane {
             env: E::new(options),
             state: 0,
@@ -137,7 +137,7 @@ impl<E: Discrete> Worker<E> {
             lane.env.begin(draws);
             let offer = look(view, cpu, view.find(lane.env.state()), lane.env.legal());
             (lane.state, lane.row, lane.seat) = (lane.env.state(), offer.row, lane.env.seat());
-            lane.action = Mind::decide_by(view, cpu, now, &offer, draws.fold(0));
+            lane.action = TdLearner::decide_by(view, cpu, now, &offer, draws.fold(0));
         }
         self.begun = true;
     }
@@ -246,21 +246,21 @@ impl<E: Discrete> Lane<E> {
 
     /// Decides anew, and learns from the decision that led there.
     #[inline(always)]
-    fn learn<V: View, C: Cpu>(&mut self, view: V, cpu: C, mind: &mut Mind, now: &Now, led: &Led, chance: &Chance) {
+    fn learn<V: View, C: Cpu>(&mut self, view: V, cpu: C, mind: &mut TdLearner, now: &Now, led: &Led, chance: &Chance) {
         if led.cut {
             // What would have followed still counts for the seat in turn.
             let Stand { state, row, legal, seat } = self.cut;
             let waiting = self.awaits(seat, led);
             if waiting.on {
                 let offer = look(view, cpu, row, legal);
-                let (action, epsilon) = Mind::decide(view, cpu, now, &offer, &chance.fold(3));
+                let (action, epsilon) = TdLearner::decide(view, cpu, now, &offer, &chance.fold(3));
                 mind.take(view, cpu, now, &waiting, &Next { state, action, epsilon, alive: 1.0, offer }, chance);
             }
             self.waiting = [Waiting::default(); MOST_SEATS];
         }
         let Stand { state, row, legal, seat } = led.to;
         let offer = look(view, cpu, row, legal);
-        let (action, epsilon) = Mind::decide(view, cpu, now, &offer, chance);
+        let (action, epsilon) = TdLearner::decide(view, cpu, now, &offer, chance);
         let alive = if led.over { 0.0 } else { 1.0 };
         let next = Next { state, action, epsilon, alive, offer };
         if E::SEATS > 1 && led.over {

@@ -1,7 +1,7 @@
 //! Parts that need no network: one program, so that it is linked once.
 
+mod cancel;
 mod chunks;
 mod half;
-mod patience;
 mod schedule;
 mod speed;

@@ -2,8 +2,8 @@
 
 use hotloop_core::codec::{Reader, Writer};
 use hotloop_learn::tabular::external::{External, Told};
-use hotloop_learn::tabular::mind::Mind;
 use hotloop_learn::tabular::table::Table;
+use hotloop_learn::tabular::td_learner::TdLearner;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
@@ -12,17 +12,17 @@ use crate::convert::raised;
 
 /// Learns one step at a time.
 #[pyclass(module = "hotloop._core")]
-pub struct OutsideLearner {
+pub struct ExternalTabularLearner {
     external: External,
 }
 
 #[pymethods]
-impl OutsideLearner {
+impl ExternalTabularLearner {
     #[new]
     fn new(settings: &Bound<'_, PyDict>, states: usize, actions: usize) -> PyResult<Self> {
         let rule = rule(settings)?;
         let table = Table::new(shape(settings, &rule, states, actions)?);
-        let mind = Mind::new(rule, get(settings, "seed")?, get(settings, "attempt")?, 0);
+        let mind = TdLearner::new(rule, get(settings, "seed")?, get(settings, "attempt")?, 0);
         Ok(Self { external: External::new(table, mind) })
     }
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from hotloop.envs.adapters.rows import EnvOutputError, ObservationWriter, Rows, number, write_infos, write_mask
-from hotloop.envs.flattening import FlatAction, FlatObservation
+from hotloop.envs.flatten import FlatAction, FlatObservation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

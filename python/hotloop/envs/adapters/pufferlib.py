@@ -12,7 +12,7 @@ from gymnasium import spaces
 
 from hotloop.envs.adapters.rows import EnvOutputError
 from hotloop.envs.adapters.seats import Seats
-from hotloop.envs.flattening import SpaceError
+from hotloop.envs.flatten import SpaceError
 
 
 class PufferEnv(Seats):

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hotloop.envs.flattening import FlatObservation
+    from hotloop.envs.flatten import FlatObservation
 
 
 class EnvOutputError(RuntimeError):

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from hotloop.envs.cage2.network import BITS, FULL_ACTIONS
 from hotloop.envs.cage2.notebook import Notebook
-from hotloop.policies.agent import load
+from hotloop.policies.policy import load
 
 
 class ChallengeAgent:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from hotloop import _core
-from hotloop.envs.compiled.declaring import Bytes, Declared, Floats, Ints, Option, OptionLike, declare
+from hotloop.envs.compiled.declaration import Bytes, Declared, Floats, Ints, Option, OptionLike, declare
 from hotloop.envs.compiled.functions import (
     Rng,
     below,
@@ -23,7 +23,7 @@ from hotloop.envs.compiled.functions import (
     uniform,
 )
 from hotloop.envs.compiled.spaces import Layout, Table, layout_of
-from hotloop.envs.loading import COMPILED
+from hotloop.envs.loader import COMPILED
 
 if TYPE_CHECKING:
     import gymnasium
@@ -114,7 +114,7 @@ class CompiledEnv:
             self.failures = Failures()
             functions = callbacks(self._declared, self._layout, self.failures)
         else:
-            from hotloop.envs.compiled.compiling import compile_functions
+            from hotloop.envs.compiled.compiler import compile_functions
 
             functions = compile_functions(self._declared, self._layout)
         table = Table(self._declared, self._layout, functions)

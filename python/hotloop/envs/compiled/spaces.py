@@ -14,7 +14,7 @@ from hotloop.envs import abi
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hotloop.envs.compiled.declaring import Declared
+    from hotloop.envs.compiled.declaration import Declared
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def layout_of(declared: Declared) -> Layout:
 
 
 def _options_record(declared: Declared) -> np.dtype[Any] | None:
-    from hotloop.envs.compiled.declaring import Option
+    from hotloop.envs.compiled.declaration import Option
 
     fields = []
     for name, option in declared.options.items():
@@ -153,7 +153,7 @@ class Table:
         env.field_count, env.fields = len(fields), self._array(abi.Field, fields)
 
     def _option(self, name: str, given: Any) -> abi.Option:
-        from hotloop.envs.compiled.declaring import Option
+        from hotloop.envs.compiled.declaration import Option
 
         raw = abi.Option(name=name.encode(), low=-np.inf, high=np.inf)
         if isinstance(given, Option):

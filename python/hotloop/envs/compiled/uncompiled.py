@@ -18,7 +18,7 @@ from hotloop.runners.threads import ThreadRunner
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hotloop.envs.compiled.declaring import Declared
+    from hotloop.envs.compiled.declaration import Declared
     from hotloop.envs.compiled.spaces import Layout
     from hotloop.runners.batch import Batch
 

@@ -219,7 +219,7 @@ def first_arrays(
         # To the rest, features are observations like any others.
         width = convolutions[0][1].width
         seen = {"kind": "box", "shape": [width], "low": [-math.inf] * width, "high": [math.inf] * width}
-    learner = _core.Learner(
+    learner = _core.PpoLearner(
         {**spaces, "observation": seen},
         None,
         native,

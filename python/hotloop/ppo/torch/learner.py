@@ -88,7 +88,7 @@ class TorchLearner:
         self._length = sequence_length or horizon
         self._must_divide(horizon, minibatch_size)
         self._parameters = Parameters(self._policy, scales=config.amp == "float16")
-        self._experience = _core.Experience(
+        self._experience = _core.ExternalRollout(
             described,
             rows=rows,
             horizon=horizon,

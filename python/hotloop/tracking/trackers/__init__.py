@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from hotloop.tracking.errors import StoreError
-from hotloop.tracking.feeding import evaluated, flattened
+from hotloop.tracking.store_sync import evaluated, flattened
 
 if TYPE_CHECKING:
     from hotloop.tracking.journal import Event

@@ -1,0 +1,189 @@
+"""What `hotloop play` plays, and by whom: a replay, chance in an env, or a run's policy."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hotloop.cli.output import UserError, tell
+
+if TYPE_CHECKING:
+    from hotloop.episodes.episode import Chooser, Episode
+    from hotloop.episodes.local_env import Shows
+    from hotloop.episodes.replay import Replay
+    from hotloop.policies.policy import Policy
+
+
+@dataclass
+class Parts:
+    """What is to be played, and by whom."""
+
+    env: str
+    options: dict[str, Any]
+    action_repeat: int
+    seed: int
+    episodes: int
+    agent: Policy | None = None
+    replay: Replay | None = None
+    run: str | None = None
+    stochastic: bool = False
+    shows: Shows | None = None
+    """How a Python env can show itself."""
+    render_mode: str | None = None
+    """What a Python env is told."""
+
+    def begin(self, index: int) -> tuple[Episode, Chooser]:
+        """An episode at its start, and what chooses its actions."""
+        from hotloop.episodes import actors
+        from hotloop.episodes.episode import Episode
+
+        if self.replay is not None:
+            recorded = self.replay
+            return recorded.begin(self.render_mode), lambda obs, mask, step: recorded.actions[step]
+        episode = Episode(
+            self.env,
+            self.options,
+            seed=self.seed,
+            index=index,
+            action_repeat=self.action_repeat,
+            render_mode=self.render_mode,
+        )
+        if self.agent is None:
+            return episode, actors.by_chance(episode)
+        return episode, actors.by_policy(self.agent, episode, deterministic=not self.stochastic)
+
+    @property
+    def pace(self) -> float:
+        """Steps per second at which the env is good to watch."""
+        from hotloop import rendering
+
+        return rendering.pace(self.env) if self.shows is None or self.shows.pace is None else self.shows.pace
+
+    def draw(self) -> None:
+        """From now on pictures are wanted; refused if there are none."""
+        from hotloop import rendering
+        from hotloop.episodes.local_env import PICTURE
+
+        if self.shows is None:
+            if not rendering.has_picture(self.env):
+                raise UserError(f"{self.env} has no picture, only text: leave out --video")
+        elif not self.shows.can(PICTURE):
+            raise UserError(self.shows.picture_refused())
+        elif self.shows.mode != PICTURE:
+            self.render_mode = PICTURE
+
+    def write(self) -> None:
+        """From now on text is wanted; where there is none, it is told why."""
+        from hotloop.episodes.local_env import TEXT
+
+        if self.shows is None or self.shows.mode == TEXT:
+            return
+        if self.shows.can(TEXT):
+            self.render_mode = TEXT
+        else:
+            tell(self.shows.text_refused())
+
+    def last_step(self, most: int) -> int:
+        """After how many steps to leave an episode."""
+        return most if self.replay is None else min(most, self.replay.steps)
+
+    @property
+    def who(self) -> str:
+        """Who plays, in words."""
+        if self.replay is not None:
+            return "replay"
+        if self.agent is None:
+            return "chance"
+        return f"{self.run} at step {self.agent.steps}" + (", drawn actions" if self.stochastic else "")
+
+
+def replayed(path: Path, options: list[str] | None, trust: bool) -> Parts:
+    """A replay, which was played once and came out as it was recorded."""
+    from hotloop import _core
+    from hotloop.envs.loader import load_env, names_code
+    from hotloop.envs.registry import is_native
+    from hotloop.episodes.replay import read_replay
+
+    if options:
+        raise UserError("a replay has its own options: leave out " + " ".join(options))
+    replay = read_replay(path)
+    if names_code(replay.env) and not _core.has_env(replay.env):
+        if not trust:
+            raise UserError(f"{path} names code to be loaded ({replay.env}): look at that code, then say --trust")
+        load_env(replay.env)
+    replay.check()
+    parts = Parts(replay.env, replay.options, replay.action_repeat, replay.seed, 1, replay=replay)
+    if not is_native(replay.env):
+        parts.shows = _look(replay.env, replay.options)
+    return parts
+
+
+def played(what: str, changes: list[str], seed: int, episodes: int, trust: bool) -> Parts:
+    """An env for chance, or a run\'s policy in its env."""
+    from hotloop import _core
+    from hotloop.cli import run_lookup
+    from hotloop.envs.loader import load_env
+    from hotloop.envs.registry import is_native
+    from hotloop.training.trust import load_trusted_env
+
+    options = _env_options(changes)
+    what = load_env(what)
+    if _core.has_env(what):
+        _describe(what, options)
+        return Parts(what, options, 1, seed, episodes)
+    if not is_native(what) and not Path(what).is_dir():
+        return Parts(what, options, 1, seed, episodes, shows=_look(what, options))
+    from hotloop.episodes.episode import fresh_seed
+    from hotloop.policies.policy import load
+
+    path = run_lookup.find(what, [entry["name"] for entry in _core.list_envs()])
+    agent = load(path, trust=trust)
+    load_trusted_env(agent.path.parent.parent, agent.env, trust=trust)
+    changed = {**agent.options, **options}
+    shows = None if is_native(agent.env) else _look(agent.env, changed, agent.path.parent.parent)
+    before = _describe(agent.env, agent.options) if shows is None else agent.described
+    after = _describe(agent.env, changed) if shows is None else shows.described
+    if any(before[part] != after[part] for part in ("observation", "action", "masked")):
+        how = f"with {' '.join(changes)}" if changes else "as it is here"
+        raise UserError(f"the policy of {path.name} does not fit {agent.env} {how}: other spaces")
+    parts = Parts(agent.env, changed, agent.action_repeat, fresh_seed(seed), episodes, agent, run=path.name)
+    parts.shows = shows
+    return parts
+
+
+def _look(env: str, options: dict[str, Any], run: Path | None = None) -> Shows:
+    """Makes a Python env to see what it is; the run is that whose policy plays."""
+    from hotloop.config.loader import stored_config
+    from hotloop.episodes.local_env import look
+    from hotloop.runners.health import EnvError
+
+    try:
+        return look(env, options)
+    except EnvError as error:
+        file = None if run is None else run / "config.yaml"
+        python = stored_config(file).runner.worker_python if file is not None and file.is_file() else None
+        if python is None:
+            raise
+        raise UserError(
+            f"{error}; the run made its envs with {python}, play makes them with {sys.executable}"
+        ) from None
+
+
+def _describe(env: str, options: dict[str, Any]) -> dict[str, Any]:
+    from hotloop import _core
+
+    try:
+        return dict(_core.describe(env, options))
+    except (ValueError, TypeError) as error:
+        raise UserError(str(error)) from None
+
+
+def _env_options(changes: list[str]) -> dict[str, Any]:
+    from hotloop.config.loader import parse_overrides
+
+    parts = parse_overrides(changes)
+    if others := parts.keys() - {"env"}:
+        raise UserError(f"only options of the env can be set here, as env.KEY=VALUE, not {min(others)}.")
+    return dict(parts.get("env", {}))

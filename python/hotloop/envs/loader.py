@@ -1,0 +1,171 @@
+"""Envs whose code is brought along: `native:PATH` and `compiled:FILE.py:NAME`. Loading one executes its code.
+
+A name is made whole when a person says it, so that a run keeps one that means the same everywhere; code is loaded when
+a person names the env, or goes on with a run that is trusted, and never when arrays are read.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from hotloop import _core
+
+if TYPE_CHECKING:
+    from hotloop.envs.compiled import CompiledEnv
+    from hotloop.rendering import Renderer
+
+NATIVE: Final = "native:"
+COMPILED: Final = "compiled:"
+
+
+def brings_code(env: str) -> bool:
+    """Whether an env of that name is played by code of its own, on the threads of the native runner."""
+    return env.startswith((NATIVE, COMPILED))
+
+
+def names_code(env: str) -> bool:
+    """Whether playing an env of that name executes code that the name leads to: not so our own, and Gymnasium's ids."""
+    library, colon, rest = env.partition(":")
+    return bool(colon) and (library != "gymnasium" or ":" in rest)
+
+
+def whole_name(env: str) -> str:
+    """The name with its path made absolute, and with `compiled:` if that is what it leads to; nothing is executed."""
+    if env.startswith(NATIVE):
+        return NATIVE + str(Path(env.removeprefix(NATIVE)).expanduser().absolute())
+    source, colon, name = env.removeprefix(COMPILED).rpartition(":")
+    if not colon or not source:
+        return env
+    if source.endswith(".py"):
+        path = Path(source).expanduser().resolve()
+        if env.startswith(COMPILED) or _declares(path, name):
+            return f"{COMPILED}{path}:{name}"
+    elif not env.startswith(COMPILED) and _declares(_module_file(source), name):
+        return f"{COMPILED}{env}"
+    return env
+
+
+def load_env(env: str) -> str:
+    """Makes an env known that brings its code, if it does and is not yet; gives its whole name."""
+    name = whole_name(env)
+    if not brings_code(name) or _core.has_env(name):
+        return name
+    if name.startswith(NATIVE):
+        from hotloop.envs.libraries import open_library
+
+        open_library(name, Path(name.removeprefix(NATIVE)))
+    else:
+        _imported(name).load(name)
+    return name
+
+
+def name_of(env: object) -> str:
+    """The name that leads to what a program gave as an env: a run keeps no more than that."""
+    module = sys.modules.get("hotloop.envs.compiled")
+    if module is not None and isinstance(env, module.CompiledEnv):
+        return cast("CompiledEnv", env).load()
+    from hotloop.envs.adapters.factory import factory
+
+    name = f"{getattr(env, '__module__', None)}:{getattr(env, '__qualname__', None)}"
+    try:
+        found = None if name.startswith("__main__:") else factory(name)
+    except (ImportError, AttributeError, TypeError, ValueError):
+        found = None
+    if found is not env:
+        raise TypeError(
+            f"env is {env!r}, which has no name that leads to it: a run keeps the name of its env, to be resumed and "
+            "evaluated by. Put what makes the env into a module, and give it from there or as 'MODULE:FACTORY'"
+        )
+    return name
+
+
+def _imported(name: str) -> CompiledEnv:
+    """The compiled env that a whole name stands for."""
+    from hotloop.code import named_code
+    from hotloop.config.errors import ConfigError
+    from hotloop.envs.compiled import CompiledEnv
+
+    source, _, attribute = name.removeprefix(COMPILED).rpartition(":")
+    if source.endswith(".py"):
+        found = getattr(_executed(Path(source)), attribute, None)
+    else:
+        found = named_code(f"{source}:{attribute}", "env.name")
+    if not isinstance(found, CompiledEnv):
+        what = "nothing of that name" if found is None else f"{found!r}"
+        raise ConfigError(f"{source} has {what} for {attribute!r}: expected a class with @hotloop.compiled")
+    return found
+
+
+def _executed(path: Path) -> Any:
+    """The module in a file, whose folder counts for its imports as that of a script does."""
+    import importlib.util
+
+    from hotloop.config.errors import ConfigError
+
+    if not path.is_file():
+        raise ConfigError(f"there is no file {path}")
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except ConfigError:
+        raise
+    except Exception as error:
+        raise ConfigError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
+    return module
+
+
+def _module_file(module: str) -> Path | None:
+    """Where a module's source lies, found without importing anything."""
+    from importlib.machinery import PathFinder
+
+    if not all(part.isidentifier() for part in module.split(".")):
+        return None
+    folders: list[str] | None = [*sys.path, str(Path.cwd())]
+    spec = None
+    for part in module.split("."):
+        spec = PathFinder.find_spec(part, folders)
+        if spec is None:
+            return None
+        folders = list(spec.submodule_search_locations or ())
+    return None if spec is None or spec.origin is None else Path(spec.origin)
+
+
+def _declares(path: Path | None, name: str) -> bool:
+    """Whether a source has a class of that name that is decorated with `compiled(...)`."""
+    if path is None or path.suffix != ".py" or not path.is_file():
+        return False
+    try:
+        source = path.read_text()
+        tree = ast.parse(source) if "compiled" in source else ast.parse("")
+    except (OSError, SyntaxError, ValueError):
+        return False
+    classes = (node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name)
+    calls = (decorator for found in classes for decorator in found.decorator_list if isinstance(decorator, ast.Call))
+    return any(ast.unparse(call.func).rpartition(".")[2] == "compiled" for call in calls)
+
+
+def short_name(env: str) -> str:
+    """What a person would call it: the name of the file, or of what it has."""
+    if env.startswith(NATIVE):
+        return Path(env.removeprefix(NATIVE)).stem
+    return env.rpartition(":")[2] if brings_code(env) else env
+
+
+def renderer(env: str) -> Renderer | None:
+    """How an env that brings its code shows itself, if it does."""
+    if env.startswith(COMPILED):
+        from hotloop.envs.compiled import loaded
+
+        found = loaded(env)
+        return cast("Renderer", found) if found is not None and found.shows_itself else None
+    from hotloop.envs import libraries
+
+    return cast("Renderer | None", libraries.renderer(env))

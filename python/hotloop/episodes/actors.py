@@ -1,0 +1,67 @@
+"""Who plays: a policy that was learned, or chance."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from hotloop.episodes.episode import Chooser, Episode
+    from hotloop.policies.policy import Policy
+
+
+def by_chance(episode: Episode) -> Chooser:
+    """Legal actions, all equally likely; where amounts have no bounds, within 1 of 0 or of the bound there is."""
+    action = episode.described["action"]
+    draws = np.random.default_rng([episode.seed, episode.index])
+
+    def choose(obs: NDArray[Any], mask: NDArray[np.int8] | None, step: int) -> NDArray[Any]:
+        rows = len(obs)
+        if action["kind"] == "continuous":
+            low, high = _bounds(action)
+            amounts: NDArray[np.float32] = low + (high - low) * draws.random((rows, len(low)), np.float32)
+            return amounts
+        sets = [action["n"]] if action["kind"] == "discrete" else action["n"]
+        allowed = np.ones((rows, sum(sets)), np.int8) if mask is None else mask
+        parts = np.split(allowed, np.cumsum(sets)[:-1], axis=1)
+        choices = np.stack([_one_of_each(part, draws) for part in parts], 1)
+        return choices[:, 0] if action["kind"] == "discrete" else choices
+
+    return choose
+
+
+def _bounds(action: dict[str, Any]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    low, high = np.array(action["low"], np.float32), np.array(action["high"], np.float32)
+    below = np.where(np.isfinite(low), low, np.where(np.isfinite(high), high - 2, -1)).astype(np.float32)
+    above = np.where(np.isfinite(high), high, below + 2).astype(np.float32)
+    return below, above
+
+
+def _one_of_each(allowed: NDArray[np.int8], draws: np.random.Generator) -> NDArray[np.int64]:
+    """A random allowed column of each row; the first where none is."""
+    keys = draws.random(allowed.shape) * (allowed != 0)
+    first: NDArray[np.int64] = keys.argmax(1)
+    return first
+
+
+def by_policy(agent: Policy, episode: Episode, *, deterministic: bool = True) -> Chooser:
+    """A policy's most probable actions in an episode, or actions drawn as an evaluation with that seed draws them."""
+    memory = np.zeros((episode.seats, agent.learner.memory_len), np.float32)
+
+    def choose(obs: NDArray[Any], mask: NDArray[np.int8] | None, step: int) -> NDArray[Any]:
+        actions, _, _ = agent.learner.act(
+            obs,
+            mask,
+            deterministic=deterministic,
+            seed=episode.seed,
+            step=step,
+            first_row=episode.index * episode.seats,
+            memory=memory,
+            valid=episode.valid,
+        )
+        return actions
+
+    return choose

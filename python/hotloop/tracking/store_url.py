@@ -1,0 +1,68 @@
+"""Where stores are: which one is meant, how it is written, and what of that may be shown."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+
+from hotloop.tracking.errors import StoreError
+
+NONE: Final = "none"
+FILE: Final = "hotloop.db"
+
+
+@dataclass(frozen=True)
+class StoreUrl:
+    """A store's address: a file of SQLite, or the URL of a PostgreSQL database."""
+
+    file: Path | None = None
+    url: str | None = None
+    is_default: bool = False
+    """Whether it is the home's own store, which is made when it is needed."""
+
+    @property
+    def shown(self) -> str:
+        """The address without a password."""
+        if self.file is not None:
+            return str(self.file)
+        assert self.url is not None
+        return re.sub(r"(//[^/@:]*):[^/@]*@", r"\1@", re.sub(r"([?&]password=)[^&]*", r"\1***", self.url))
+
+    def is_of(self, start: Mapping[str, Any]) -> bool:
+        """Whether a run that began so is recorded here; a home that was moved takes its own store along."""
+        return start.get("store") == self.shown or (self.is_default and bool(start.get("in_home")))
+
+    def is_home_of(self, folder: Path) -> bool:
+        """Whether a run's folder lies in the home whose own store this is."""
+        return self.is_default and self.file is not None and folder.absolute().parent.parent == self.file.parent
+
+
+def find_store_url(store: str | Path | None, home: Path) -> StoreUrl | None:
+    """The store that is meant: as said, else `HOTLOOP_STORE`, else the home's own; nothing if that is `none`."""
+    said = str(store) if store is not None else os.environ.get("HOTLOOP_STORE") or ""
+    if said == NONE:
+        return None
+    if not said:
+        return StoreUrl(file=home.absolute() / FILE, is_default=True)
+    scheme, colon, rest = said.partition("://")
+    if not colon:
+        return StoreUrl(file=Path(said).absolute())
+    if scheme == "sqlite":
+        if not rest.startswith("/") or len(rest) < 2:
+            raise StoreError(f"the store {said!r} names no file: expected sqlite:///PATH")
+        return StoreUrl(file=Path(rest[1:]).absolute())
+    if scheme in ("postgresql", "postgres", "postgresql+psycopg"):
+        if find_spec("psycopg") is None:
+            raise StoreError(
+                "the store is on PostgreSQL, but psycopg is not installed: pip install 'hotloop[postgres]'"
+            )
+        return StoreUrl(url=f"postgresql://{rest}")
+    raise StoreError(
+        f"the store {scheme}://... is of no known kind: expected sqlite:///PATH, postgresql://HOST/DATABASE, a path, "
+        f"or {NONE}"
+    )

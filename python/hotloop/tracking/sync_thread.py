@@ -1,0 +1,211 @@
+"""The thread beside a run that brings its journal to the store and to other trackers, and keeps watch.
+
+Whatever goes wrong here is told and tried again; it never ends a run and never makes it wait.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from hotloop.tracking import journal
+from hotloop.tracking.errors import StoreError
+from hotloop.tracking.priority import give_way
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from hotloop.tracking.database import Database
+    from hotloop.tracking.resources import Sampler
+    from hotloop.tracking.store_url import StoreUrl
+    from hotloop.tracking.trackers import Tracker
+
+_log = logging.getLogger("hotloop")
+
+# Seconds between looks at the journal.
+_PACE: Final = 1.0
+# Seconds between tries while the store is away.
+_RETRY: Final = 1.0
+_SAMPLE_FIRST: Final = 1.0
+_SAMPLE_EVERY: Final = 5.0
+# Seconds that the end of a run waits for the store to take the rest.
+_LAST_WAIT: Final = 3.0
+# Trackers that were asked for may have to load a lot first, and to send it far away.
+_LAST_WAIT_FOR_TRACKERS: Final = 60.0
+# A run that has not ended an iteration for so many seconds is stalled.
+STALLED_AFTER: Final = 60.0
+# Bytes that should be left on the disk.
+DISK_LOW: Final = 2**30
+
+
+@dataclass(frozen=True)
+class Notice:
+    """Something that the thread wants to be known."""
+
+    kind: str
+    what: str
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+class SyncThread:
+    """Feeds a store (`place`) and trackers from the journal in a run's folder, from now to `finish`.
+
+    Args:
+        folder: The run's.
+        place: The store, if any.
+        trackers: What makes the others; each is made in the thread, for imports may take long.
+        record: Takes samples of resources to the journal.
+        stalled_after: Seconds without a beat after which a run is stalled.
+        disk_low: Bytes below which the disk is low.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        place: StoreUrl | None,
+        trackers: Sequence[Callable[[], Tracker]],
+        record: Callable[[dict[str, Any]], None],
+        *,
+        stalled_after: float = STALLED_AFTER,
+        disk_low: int = DISK_LOW,
+    ) -> None:
+        self._folder = folder
+        self._place = place
+        self._makers = list(trackers)
+        self._trackers: list[Tracker] = []
+        self._record = record
+        self._notices: deque[Notice] = deque()
+        self._stalled_after, self._disk_low = stalled_after, disk_low
+        path = folder / journal.NAME
+        self._read_to = path.stat().st_size if path.exists() else 0
+        self._link: Database | None = None
+        self._away_since: float | None = None
+        self._try_at = 0.0
+        self._sampler: Sampler | None = None
+        self._sample_at = time.monotonic() + _SAMPLE_FIRST
+        self._is_disk_low = False
+        self._beat_at = time.monotonic()
+        self._is_stalled = False
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="hotloop-feeder", daemon=True)
+        self._thread.start()
+
+    def beat(self) -> None:
+        """The run goes on."""
+        now = time.monotonic()
+        if self._is_stalled:
+            self._is_stalled = False
+            self._notices.append(Notice("stalled", f"nothing happened for {now - self._beat_at:.0f} s; it goes on now"))
+        self._beat_at = now
+
+    def notices(self) -> list[Notice]:
+        """What is to be known since the last time it was asked."""
+        return [self._notices.popleft() for _ in range(len(self._notices))]
+
+    def finish(self) -> None:
+        """Brings the rest, and waits for that a little."""
+        self._closing.set()
+        self._thread.join(_LAST_WAIT_FOR_TRACKERS if self._makers or self._trackers else _LAST_WAIT)
+        if self._thread.is_alive():
+            where = "a tracker" if self._place is None else f"the store {self._place.shown}"
+            self._notices.append(Notice("store-away", f"{where} has not taken everything in time; {_KEPT}"))
+
+    def _work(self) -> None:
+        give_way()
+        while not self._closing.wait(_PACE):
+            self._watch()
+            self._feed_store()
+            self._feed_trackers()
+        self._try_at = 0.0
+        self._feed_store()
+        self._feed_trackers()
+        if self._link is not None:
+            self._link.close()
+        for tracker in self._trackers:
+            self._guarded(tracker, tracker.close)
+
+    def _feed_store(self) -> None:
+        if self._place is None or time.monotonic() < self._try_at:
+            return
+        try:
+            if self._link is None:
+                from hotloop.tracking.database import Database
+
+                self._link = Database(self._place)
+            from hotloop.tracking.store_sync import feed
+
+            feed(self._link, self._folder)
+        except (StoreError, OSError) as error:
+            self._note_away(error)
+        else:
+            if self._away_since is not None:
+                seconds = time.monotonic() - self._away_since
+                self._away_since = None
+                self._notices.append(
+                    Notice("store-back", f"the store is back after {seconds:.0f} s; it has all records")
+                )
+
+    def _note_away(self, error: Exception) -> None:
+        if self._link is not None:
+            self._link.close()
+            self._link = None
+        now = time.monotonic()
+        self._try_at = now + _RETRY
+        if self._away_since is None:
+            self._away_since = now
+            self._notices.append(Notice("store-away", f"{error}; {_KEPT}"))
+
+    def _feed_trackers(self) -> None:
+        while self._makers:
+            try:
+                self._trackers.append(self._makers[0]())
+            except Exception as error:
+                self._note_failed("a tracker", error)
+            self._makers.pop(0)
+        if not self._trackers:
+            return
+        events, self._read_to = journal.read(self._folder / journal.NAME, self._read_to)
+        for tracker in list(self._trackers):
+            self._guarded(tracker, lambda tracker=tracker: tracker.write(events))  # type: ignore[misc]
+
+    def _guarded(self, tracker: Tracker, call: Callable[[], None]) -> None:
+        """Others' code must not end a run: a tracker that fails is left out from then on."""
+        try:
+            call()
+        except Exception as error:
+            if tracker in self._trackers:
+                self._trackers.remove(tracker)
+            self._note_failed(tracker.name, error)
+
+    def _note_failed(self, name: str, error: Exception) -> None:
+        self._notices.append(Notice("tracker-failed", f"{name} is left out from here on: {error}"))
+
+    def _watch(self) -> None:
+        now = time.monotonic()
+        if not self._is_stalled and now - self._beat_at > self._stalled_after:
+            self._is_stalled = True
+            # The thread that would show it is the one that is stuck.
+            _log.warning("%s: nothing has happened for %.0f s", self._folder.name, now - self._beat_at)
+        if now < self._sample_at:
+            return
+        if self._sampler is None:
+            from hotloop.tracking.resources import Sampler
+
+            # Loads are counted from here, so the first sample is taken the next time.
+            self._sampler = Sampler()
+            return
+        self._sample_at = now + _SAMPLE_EVERY
+        self._record(self._sampler.sample())
+        free = shutil.disk_usage(self._folder).free
+        was_low, self._is_disk_low = self._is_disk_low, free < self._disk_low
+        if self._is_disk_low and not was_low:
+            self._notices.append(Notice("disk-low", f"the disk has only {free / 2**20:.0f} MB left", {"free": free}))
+
+
+_KEPT: Final = "records are kept in the run's folder, and written once it can be used"

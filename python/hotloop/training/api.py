@@ -1,0 +1,171 @@
+"""`hotloop.train`: from what a person asks for to a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hotloop.training.errors import TrainingError
+
+if TYPE_CHECKING:
+    from hotloop.config import Config
+    from hotloop.envs.compiled import CompiledEnv
+    from hotloop.training.callbacks import Callback
+    from hotloop.training.runs import Run
+
+
+def train(
+    env: str | Callable[..., Any] | CompiledEnv | None = None,
+    *,
+    steps: int | None = None,
+    episodes: int | None = None,
+    minutes: float | None = None,
+    until: float | None = None,
+    seed: int | None = None,
+    config: Config | Mapping[str, object] | Sequence[str] | str | Path | None = None,
+    preset: str | None = None,
+    resume: str | Path | None = None,
+    init_from: str | Path | None = None,
+    debug: bool = False,
+    trust: bool = False,
+    callbacks: Sequence[Callback] = (),
+    name: str | None = None,
+    home: str | Path | None = None,
+    store: str | Path | None = None,
+) -> Run:
+    """Trains a policy on an env and gives what came of it; the run's folder has checkpoints, config and metrics.
+
+    Ctrl-C (or SIGTERM) ends it cleanly after a checkpoint, a second one at once. A run that was ended or killed at any
+    moment goes on with `resume`, and ends with the very weights that it would have had.
+
+    Args:
+        env: The name of an env, or something of a module to call for one, or a class with `hotloop.compiled`; may be
+            left out with `resume`.
+        steps: End after this many steps. This and the next three stand for `train.steps` and so on of the config.
+        episodes: End after this many finished episodes.
+        minutes: End after this many minutes.
+        until: End when this mean return is reached, and confirmed by an evaluation.
+        seed: Decides everything random; the config's, 0 if it says none, by default.
+        config: What differs from the env's packaged defaults: `{"ppo.epochs": 4}`, `["ppo.epochs=4"]`, the path of a
+            YAML file, or a whole `Config`.
+        preset: The name of a packaged preset.
+        resume: The run to go on with, by name or path. Only limits can be changed, and by `config` the learner:
+            `train.learner` and what is under `torch.`
+        init_from: The run or checkpoint whose weights are the first ones.
+        debug: One thread, every array checked for numbers that are not finite, a report of each iteration.
+        trust: Whether code that a resumed run names may be imported though the run was not made here.
+        callbacks: Listeners.
+        name: The run's name; made up of env and date by default.
+        home: Where runs are kept; `HOTLOOP_HOME` or `~/.hotloop` by default.
+        store: Where runs are listed: a file, `postgresql://HOST/DATABASE`, or `none`; `HOTLOOP_STORE`, or a file in
+            the home, by default.
+
+    >>> run = train("cartpole", steps=2048, home=getfixture("tmp_path"))
+    >>> run.steps >= 2048
+    True
+    """
+    from functools import partial
+
+    from hotloop.config.loader import stored_config
+    from hotloop.envs.loader import name_of
+    from hotloop.training.runs import find_run
+    from hotloop.training.trainer import Trainer
+    from hotloop.training.trust import named_in, remember
+
+    if env is not None and not isinstance(env, str):
+        env = name_of(env)
+    limits = {"steps": steps, "episodes": episodes, "minutes": minutes, "until": until}
+    limits = {key: value for key, value in limits.items() if value is not None}
+    if resume is not None:
+        learner = _learner_changes(config)
+        _refuse_with_resume(
+            seed=seed, config=None if learner else config, preset=preset, init_from=init_from, name=name
+        )
+        started = partial(
+            Trainer.resume,
+            resume,
+            env=env,
+            limits=limits,
+            learner=learner,
+            home=home,
+            store=store,
+            debug=debug,
+            callbacks=callbacks,
+            trust=trust,
+        )
+        resolved, own = stored_config(find_run(resume, home) / "config.yaml"), None
+    else:
+        if env is None:
+            raise TrainingError("which env? Name one, or a run to resume")
+        if seed is not None:
+            limits["seed"] = seed
+        resolved = own = resolve(env, limits, config, preset)
+        started = partial(
+            Trainer.begin,
+            resolved,
+            init_from=init_from,
+            name=name,
+            home=home,
+            store=store,
+            debug=debug,
+            callbacks=callbacks,
+        )
+    if resolved.train.algorithm != "ppo" and resolved.tabular.runtime == "mpi":
+        from hotloop.tabular.mpi import together
+
+        return together(own, lambda: started().run())
+    trainer = started()
+    if own is not None:
+        remember(trainer.path, named_in(own))
+    return trainer.run()
+
+
+def resolve(
+    env: str,
+    train: Mapping[str, Any],
+    config: Config | Mapping[str, object] | Sequence[str] | str | Path | None,
+    preset: str | None,
+) -> Config:
+    """The config that these arguments of `train` stand for; `train` holds keys of that part."""
+    from hotloop.config import Config, load_config
+    from hotloop.config.loader import build
+
+    own = {f"train.{key}": value for key, value in train.items()}
+    match config:
+        case Config():
+            from hotloop.envs.loader import load_env
+
+            if preset is not None or config.env.name != load_env(env):
+                raise TrainingError("a whole config allows no preset and no other env")
+            parts = config.model_dump()
+            parts["train"] |= train
+            return build(parts)
+        case str() | Path():
+            return load_config(env, file=Path(config), preset=preset, overrides=own)
+        case None:
+            return load_config(env, preset=preset, overrides=own)
+        case _:
+            from hotloop.config.loader import parse_overrides
+
+            parts = parse_overrides(config)
+            parts.setdefault("train", {}).update(train)
+            return load_config(env, preset=preset, overrides=parts)
+
+
+def _learner_changes(config: object) -> dict[str, dict[str, Any]]:
+    """What a resumed run may change besides limits: the learner and what it runs on; nothing if more is asked for."""
+    from hotloop.config.loader import parse_overrides
+
+    if config is None or not isinstance(config, Mapping | list | tuple):
+        return {}
+    parts = parse_overrides(config)
+    asked = {f"{part}.{key}" for part, keys in parts.items() for key in keys}
+    allowed = all(key == "train.learner" or key.startswith("torch.") for key in asked)
+    return parts if allowed else {}
+
+
+def _refuse_with_resume(**given: object) -> None:
+    for what, value in given.items():
+        if value is not None:
+            raise TrainingError(f"{what} cannot be given with resume: the run's own is stored with it")

@@ -1,0 +1,108 @@
+"""Spaces of Gymnasium as a policy takes them, and back."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from hotloop import _core
+from hotloop.envs.flatten import FlatAction, FlatObservation, SpaceError
+
+NESTED = spaces.Dict(
+    {
+        "place": spaces.Box(-1.0, 1.0, (2, 2), np.float64),
+        "choice": spaces.Discrete(3, start=5),
+        "pair": spaces.Tuple([spaces.MultiBinary(2), spaces.MultiDiscrete([2, 4], start=[1, -1])]),
+    }
+)
+OBSERVATIONS: list[spaces.Space[Any]] = [
+    spaces.Box(-np.inf, np.inf, (3,), np.float32),
+    spaces.Box(0, 255, (4, 4, 3), np.uint8),
+    spaces.Box(-5, 5, (), np.float32),
+    spaces.Discrete(7, start=-2),
+    spaces.MultiBinary([2, 2]),
+    spaces.MultiDiscrete([3, 2]),
+    NESTED,
+]
+ACTIONS: list[spaces.Space[Any]] = [
+    spaces.Discrete(4, start=1),
+    spaces.MultiDiscrete(np.array([[2, 3], [4, 5]])),
+    spaces.MultiBinary(3),
+    spaces.Box(-2, 2, (2, 2), np.float32),
+    spaces.Dict({"move": spaces.Discrete(3), "look": spaces.MultiBinary(2)}),
+    spaces.Tuple([spaces.Box(0, 1, (1,)), spaces.Box(-1, 0, (2,))]),
+]
+
+
+def same(one: Any, other: Any) -> bool:
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+    if isinstance(one, tuple):
+        return len(one) == len(other) and all(map(same, one, other))
+    return bool(np.array_equal(one, other)) and np.shape(one) == np.shape(other)
+
+
+@pytest.mark.parametrize("space", OBSERVATIONS, ids=str)
+def test_flattened_observations_come_back(space: spaces.Space[Any]) -> None:
+    flat = FlatObservation(space)
+    space.seed(0)
+    for _ in range(20):
+        obs = space.sample()
+        shown = flat.flatten(obs)
+        assert np.shape(shown) == flat.shape
+        back = flat.unflatten(shown)
+        if "Box" in str(space) and "float64" in str(space):
+            np.testing.assert_allclose(back["place"], obs["place"], rtol=1e-6)
+            obs, back = {**obs, "place": 0}, {**back, "place": 0}
+        assert same(back, obs)
+
+
+@pytest.mark.parametrize("space", ACTIONS, ids=str)
+def test_decided_actions_lie_in_the_space_and_go_back(space: spaces.Space[Any]) -> None:
+    flat = FlatAction(space)
+    space.seed(0)
+    for _ in range(20):
+        action = space.sample()
+        back = flat.unflatten(flat.flatten(action))
+        assert space.contains(back)
+        assert same(back, action)
+
+
+@pytest.mark.parametrize("observation", OBSERVATIONS, ids=str)
+@pytest.mark.parametrize("action", ACTIONS[:4], ids=str)
+def test_a_learner_can_be_built_for_flattened_spaces(observation: spaces.Space[Any], action: spaces.Space[Any]) -> None:
+    seen = FlatObservation(observation)
+    described = {
+        "seats": 1,
+        "observation": seen.described,
+        "action": FlatAction(action).described,
+        "masked": False,
+    }
+    learner = _core.PpoLearner(described, None, {"hidden": [4]}, rows=2, horizon=1, seed=0)
+    shown = np.stack([np.asarray(seen.flatten(observation.sample())) for _ in range(2)])
+    decided, _, _ = learner.act(shown, deterministic=True)
+    assert action.contains(FlatAction(action).unflatten(decided[0]))
+
+
+@pytest.mark.parametrize(
+    ("space", "words"),
+    [
+        (spaces.Text(5), "Text"),
+        (spaces.Dict({"a": spaces.Sequence(spaces.Discrete(2))}), r"space\['a'\] is Sequence"),
+        (spaces.Graph(spaces.Discrete(2), None), "Graph"),
+        (spaces.Dict({}), "no parts"),
+        (spaces.Box(0, 1, (0,)), "no elements"),
+    ],
+    ids=str,
+)
+def test_spaces_that_cannot_be_carried_are_named(space: spaces.Space[Any], words: str) -> None:
+    with pytest.raises(SpaceError, match=words):
+        FlatObservation(space)
+    with pytest.raises(SpaceError):
+        FlatAction(space)
+
+
+def test_choices_and_amounts_do_not_mix() -> None:
+    with pytest.raises(SpaceError, match="choices and amounts"):
+        FlatAction(spaces.Tuple([spaces.Discrete(2), spaces.Box(0, 1, (1,))]))
