@@ -19,7 +19,7 @@ unexport CONDA_PREFIX PYTHONHOME
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo build test test-rust test-python lint format bench wheel system-deps clean
+.PHONY: help demo build test test-rust test-python reliability lint format bench wheel system-deps clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,6 +45,9 @@ test-rust: ## Run the tests of the Rust crates
 
 test-python: $(CORE) $(STAMPS)/dev ## Run the tests of the Python package, wheel included
 	$(BIN)/python -m pytest -n 2
+
+reliability: $(CORE) $(STAMPS)/dev ## Kill, damage, forge and fuzz for an hour; prints counts per class
+	$(BIN)/python -m tests.reliability --kills 200 --deaths 200 --seed 0
 
 lint: $(CORE) $(STAMPS)/dev ## Check format, style and types of Python and Rust
 	$(BIN)/ruff check .

@@ -1,0 +1,76 @@
+"""SIGKILL at random moments: a run that is resumed until its end must be the run that was never killed."""
+
+import os
+import signal
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from tests.reliability import commands, outcome, trainings
+from tests.reliability.engine import Result
+
+# The torch learner's imports take longer than all of the others' runs.
+_WEIGHTS = {"cartpole": 6, "pendulum": 6, "recall": 4, "tabular": 5, "workers": 3, "torch": 1}
+_MOST = 4
+
+
+class Kills:
+    """Several kills of one run, of several kinds."""
+
+    name = "kills"
+
+    def __init__(self, kinds: Sequence[str] = tuple(_WEIGHTS)) -> None:
+        self._kinds = kinds
+        self._whole: dict[str, tuple[float, dict[str, Any]]] = {}
+
+    def prepare(self, folder: Path, seed: int) -> None:
+        """Train one run of each kind that nobody kills."""
+        for kind in self._kinds:
+            home = folder / f"whole-{kind}" / "home"
+            home.parent.mkdir()
+            began = time.monotonic()
+            trainings.whole(kind, home)
+            self._whole[kind] = time.monotonic() - began, outcome.of(home)
+
+    def attack(self, index: int, random: Random, folder: Path) -> Result:
+        """Kill a run some times, resume it each time, and compare."""
+        kind = random.choices(self._kinds, [_WEIGHTS[kind] for kind in self._kinds])[0]
+        home = folder / "home"
+        seconds, expected = self._whole[kind]
+        kills, problems, moments = 0, [], []
+        for _ in range(random.randint(1, _MOST)):
+            process = commands.start(home, *trainings.resumed(kind, home))
+            moment = random.uniform(0.2, 1.0) * seconds
+            deadline = time.monotonic() + moment
+            while process.poll() is None and time.monotonic() < deadline:
+                time.sleep(0.002)
+            if process.poll() is None:
+                os.kill(process.pid, signal.SIGKILL)
+                kills += 1
+                moments.append(f"{moment:.2f} s")
+                commands.finish(process)
+                problems += commands.orphans(home)
+            else:
+                problems += checked(commands.finish(process))
+        problems += finished(kind, home, expected)
+        return Result(f"{kind} killed after {', '.join(moments) or 'its end'}", problems, kills)
+
+
+def checked(done: commands.Ended) -> list[str]:
+    """What is wrong with a command that nothing disturbed."""
+    crash = done.crash() or (f"'{' '.join(done.command)}' failed: {done.err.strip()[-300:]}" if done.code else None)
+    return [] if crash is None else [crash]
+
+
+def finished(kind: str, home: Path, expected: dict[str, Any]) -> list[str]:
+    """How a run that was resumed to its end differs from one that nothing disturbed; so must a store made again."""
+    if problems := checked(commands.run(home, *trainings.resumed(kind, home))):
+        return problems
+    problems = list(outcome.differences(expected, outcome.of(home)))
+    for path in home.glob("hotloop.db*"):
+        path.unlink()
+    problems += checked(commands.run(home, "runs", "list", "--json"))
+    rebuilt = outcome.differences(expected["store"], outcome.stored(home / "hotloop.db"), "rebuilt store")
+    return problems + list(rebuilt)
