@@ -17,10 +17,10 @@ _HOMES = {
     "Evaluation": "evaluation",
     "Run": "runs",
     "TrainingError": "errors",
-    "Verification": "verifying",
+    "Verification": "verification",
     "evaluate": "evaluation",
     "train": "api",
-    "verify": "verifying",
+    "verify": "verification",
 }
 
 
