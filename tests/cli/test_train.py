@@ -213,7 +213,7 @@ def test_weights_can_come_from_another_run() -> None:
         (["cartpole", "--steps", "0"], "train.steps is 0: expected"),
         (["cartpole", "--seed", "-1"], "train.seed is -1: expected"),
         (["cartpole", "--name", "a/b"], "the name 'a/b' cannot be a folder's"),
-        (["tag", "train.steps=null"], "when shall it end?"),
+        (["tag", "train.steps=null"], "no stopping condition"),
         (["--resume", "last"], "there is no run 'last'"),
         (["cartpole", "--init-from", "last"], "there is no run 'last'"),
     ],

@@ -134,7 +134,7 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path: Path) -> None:
     hotloop.train(resume=run, callbacks=[notes])
     assert notes.told is not None
     assert notes.told.resumed_at == int(before.name)
-    assert "is of another run: its env is 'acrobot', not 'cartpole'" in notes.told.notes[0]
+    assert "belongs to another run: its env is 'acrobot', not 'cartpole'" in notes.told.notes[0]
 
 
 def test_a_run_without_a_good_checkpoint_begins_again(tmp_path: Path) -> None:

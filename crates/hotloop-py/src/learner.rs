@@ -14,7 +14,7 @@ use numpy::npyffi::NPY_TYPES;
 use numpy::{PyArray1, PyArrayMethods, PyReadonlyArrayDyn, PyReadwriteArrayDyn, PyUntypedArrayMethods};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
+use pyo3::types::{PyDict, PyList, PyMapping};
 
 use crate::actions::drawn_actions;
 use crate::convert::{observation_type, raised, spec_from, threads_from};
@@ -155,6 +155,26 @@ impl PpoLearner {
     #[getter]
     fn memory_len(&self) -> usize {
         self.learner.policy().memory_len()
+    }
+
+    /// Messages for a person; the native learner has none.
+    #[getter]
+    #[allow(clippy::unused_self)] // a property of every learner
+    fn notes(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Conditions that must be equal for equal bits: none.
+    #[allow(clippy::unused_self)] // a method of every learner
+    fn conditions<'py>(&self, py: Python<'py>) -> Bound<'py, PyDict> {
+        PyDict::new(py)
+    }
+
+    /// Conditions that differ from those of a checkpoint: none.
+    #[allow(clippy::unused_self)] // a method of every learner
+    fn changed_since(&self, kept: &Bound<'_, PyMapping>) -> Vec<String> {
+        let _ = kept;
+        Vec::new()
     }
 
     /// Multiply-adds of one row through the policy, forward.

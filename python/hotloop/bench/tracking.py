@@ -15,6 +15,7 @@ from typing import Any
 from hotloop.bench.measure import Rate, middle
 from hotloop.config import Config, load_config
 from hotloop.config.models import TrackConfig
+from hotloop.training.start import begin
 from hotloop.training.trainer import Trainer
 
 UNIT = "steps/s"
@@ -138,7 +139,8 @@ def _run(config: Config, *, recorded: bool) -> tuple[list[Tick], float]:
     """A run's ticks, and the CPU time that it took."""
     with tempfile.TemporaryDirectory(prefix="hotloop-bench-") as home:
         worked = time.process_time()
-        trainer = _Watched.begin(config, home=home, recorded=recorded)
+        trainer = begin(config, home=home, recorded=recorded, trainer=_Watched)
+        assert isinstance(trainer, _Watched)
         trainer.run()
         return trainer.ticks, time.process_time() - worked
 

@@ -32,6 +32,10 @@ class Learner(Protocol):
     def parameters(self) -> int: ...  # noqa: D102
     @property
     def memory_len(self) -> int: ...  # noqa: D102
+    @property
+    def notes(self) -> Sequence[str]: ...  # noqa: D102
+    def conditions(self) -> dict[str, Any]: ...  # noqa: D102
+    def changed_since(self, kept: Mapping[str, Any]) -> list[str]: ...  # noqa: D102
     def iterate(self, pool: _core.Pool, settings: dict[str, Any], count: int, seconds: float) -> dict[str, Any]: ...  # noqa: D102
     def collect(self, pool: _core.Pool, settings: dict[str, Any]) -> None: ...  # noqa: D102
     def advantages(self, settings: dict[str, Any]) -> None: ...  # noqa: D102

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-import platform
 import time
 from collections import deque
 from typing import TYPE_CHECKING
 
-from hotloop import _core
 from hotloop.tabular.engines import make_engine
 from hotloop.tabular.evaluation import evaluate_exactly, exact_options
 from hotloop.tabular.player import TablePlayer, from_arrays, to_arrays
@@ -18,12 +16,16 @@ from hotloop.training import checkpoint as checkpoints
 from hotloop.training.counters import Counters, Since
 from hotloop.training.errors import CheckpointError, TrainingError
 from hotloop.training.evaluation import Evaluation, evaluate, evaluation_seed
+from hotloop.training.manifest import check_ownership, identity, manifest
 from hotloop.training.session_protocol import Introduction
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from hotloop.config import Config
+    from hotloop.episodes.best_replays import Top
+    from hotloop.runners.health import WorkerHealth
+    from hotloop.runners.reports import Fault
     from hotloop.training.callbacks import IterationReport
     from hotloop.training.checkpoint import Arrays, Checkpoint
 
@@ -47,6 +49,7 @@ class TabularSession:
         self.engine = make_engine(config, self.spaces, settings(config, attempt=attempt))
         self.steps_per_iteration = self.engine.steps_per_iteration
         self.counters = Counters(attempt=attempt, recent=deque(maxlen=config.train.until_episodes))
+        self.top: Top | None = None
         self._error = [0.0, 0]
         if first is not None:
             self._begin_with(first[0])
@@ -73,6 +76,14 @@ class TabularSession:
     def next_change(self) -> int | None:
         """Schedules go by transition, inside the engine."""
         return None
+
+    def workers(self) -> tuple[WorkerHealth, ...]:
+        """Nothing: tables are trained in this process."""
+        return ()
+
+    def take_faults(self) -> list[Fault]:
+        """Nothing: envs of tables run in this process and raise."""
+        return []
 
     def promises(self, until: float) -> bool:
         """Whether an evaluation may confirm that this return is reached; what explores is no measure of it."""
@@ -147,13 +158,16 @@ class TabularSession:
     def save(self, folder: Path, date: str) -> Path:
         """Writes a checkpoint."""
         self.gather()
-        import numpy as np
-
-        described = self.spaces.described
         tabular = self.config.tabular
-        manifest = {
-            "env": self.config.env.name,
-            "options": self.config.env.options,
+        facts = manifest(
+            self.config,
+            self.counters,
+            self.spaces.described,
+            learner=self.engine.about,
+            threads=threads(self.config),
+            date=date,
+        )
+        facts |= {
             "algorithm": self.config.train.algorithm,
             "table": {
                 "states": 0 if tabular.table == "sparse" else self.spaces.states,
@@ -162,27 +176,13 @@ class TabularSession:
             },
             "gamma": tabular.gamma,
             "action_repeat": 1,
-            **{key: described[key] for key in ("seats", "observation", "action", "masked")},
-            "steps": self.counters.steps,
-            "iterations": self.counters.iterations,
-            "seed": self.config.train.seed,
-            "attempt": self.counters.attempt,
-            "learner": self.engine.about,
-            "threads": threads(self.config),
-            "isa": _core.isa(),
-            "versions": {
-                "hotloop": _core.__version__,
-                "python": platform.python_version(),
-                "numpy": np.__version__,
-            },
-            "date": date,
         }
         counters = {**self.counters.to_json(), "error": self._error}
-        return checkpoints.save(folder, self.policy_bytes(), {}, self.engine.snapshot(), counters, manifest)
+        return checkpoints.save(folder, self.policy_bytes(), {}, self.engine.snapshot(), counters, facts)
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Goes to a checkpoint."""
-        must_belong(checkpoint, self.config)
+        check_ownership(checkpoint, {**identity(self.config), "algorithm": self.config.train.algorithm})
         _, envs, counters = checkpoint.state()
         try:
             self.engine.set_table(from_arrays(checkpoint.policy()[0], checkpoint.manifest["table"]))
@@ -211,19 +211,3 @@ class TabularSession:
             self.engine.set_table(from_arrays(arrays, described))
         except (CheckpointError, ValueError) as error:
             raise CheckpointError(f"the run to begin from has another table: {error}") from None
-
-
-def must_belong(checkpoint: Checkpoint, config: Config) -> None:
-    """Refuses a checkpoint of another env, algorithm or seed."""
-    manifest = checkpoint.manifest
-    expected = {
-        "env": config.env.name,
-        "options": config.env.options,
-        "algorithm": config.train.algorithm,
-        "seed": config.train.seed,
-    }
-    for key, value in expected.items():
-        if manifest.get(key) != value:
-            raise CheckpointError(
-                f"the checkpoint {checkpoint.path} is of another run: its {key} is {manifest.get(key)!r}, not {value!r}"
-            )

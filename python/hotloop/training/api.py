@@ -69,8 +69,8 @@ def train(
 
     from hotloop.config.loader import stored_config
     from hotloop.envs.loader import name_of
+    from hotloop.training import start
     from hotloop.training.runs import find_run
-    from hotloop.training.trainer import Trainer
     from hotloop.training.trust import named_in, remember
 
     if env is not None and not isinstance(env, str):
@@ -83,7 +83,7 @@ def train(
             seed=seed, config=None if learner else config, preset=preset, init_from=init_from, name=name
         )
         started = partial(
-            Trainer.resume,
+            start.resume,
             resume,
             env=env,
             limits=limits,
@@ -102,7 +102,7 @@ def train(
             limits["seed"] = seed
         resolved = own = resolve(env, limits, config, preset)
         started = partial(
-            Trainer.begin,
+            start.begin,
             resolved,
             init_from=init_from,
             name=name,

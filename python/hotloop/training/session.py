@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import platform
 import time
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from hotloop import _core
 from hotloop.config.errors import ConfigError
 from hotloop.envs.registry import is_native
 from hotloop.episodes.best_replays import Top
@@ -18,12 +16,12 @@ from hotloop.training import checkpoint as checkpoints
 from hotloop.training.counters import Counters, Since
 from hotloop.training.errors import CheckpointError
 from hotloop.training.evaluation import Evaluation, evaluate, evaluation_seed
+from hotloop.training.manifest import check_ownership, identity, manifest
 from hotloop.training.python_evaluation import evaluate_python
 from hotloop.training.session_protocol import Introduction
 from hotloop.training.sources import make_source
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
     from hotloop.config import Config, PolicyConfig
@@ -76,30 +74,29 @@ class Session:
     def _learner_name(self) -> str:
         return choose(self.config, self.described).name
 
+    def _policy_spec(self) -> dict[str, Any]:
+        return description(self.config.policy, self.described["observation"])
+
     def introduce(self) -> Introduction:
         """What learns, in words."""
         chosen, config = choose(self.config, self.described), self.config
         sizes = config.policy.module or _sizes(config.policy)
         weights = self.learner.parameters
-        notes = () if isinstance(self.learner, _core.PpoLearner) else self.learner.notes
         return Introduction(
             learner=f"{chosen.name}: {chosen.why}",
             work=f"{config.runner.num_envs} envs x {config.ppo.horizon} steps, policy {sizes} ({weights} weights)",
             parameters=weights,
             num_threads=self.learner.num_threads,
-            notes=(*notes, *self._notes, *getattr(self.source, "notes", ())),
+            notes=(*self.learner.notes, *self._notes, *self.source.notes),
         )
 
     def workers(self) -> tuple[WorkerHealth, ...]:
-        """How the worker processes are, if there are any."""
-        return tuple(getattr(self.source, "health", tuple)())
+        """Return the health of the worker processes; empty if the envs run in this process."""
+        return self.source.health()
 
-    def take_troubles(self) -> list[Fault]:
-        """What went wrong in Python envs since the last call."""
-        found: list[Fault] = getattr(self.source, "troubles", [])
-        taken = found[:]
-        found.clear()
-        return taken
+    def take_faults(self) -> list[Fault]:
+        """Return the faults of Python envs since the last call."""
+        return self.source.take_faults()
 
     def next_change(self) -> int | None:
         """The next iteration whose settings differ from this one's."""
@@ -188,47 +185,34 @@ class Session:
     def save(self, folder: Path, date: str) -> Path:
         """Writes a checkpoint."""
         self.gather()
-        import numpy as np
-
-        manifest = {
-            "env": self.config.env.name,
-            "options": self.config.env.options,
-            "policy": description(self.config.policy, self.described["observation"]),
+        facts = manifest(
+            self.config,
+            self.counters,
+            self.described,
+            learner=self._learner_name,
+            threads=self.learner.num_threads,
+            date=date,
+        )
+        facts |= {
+            "policy": self._policy_spec(),
             "normalize_observations": self.config.ppo.normalize_observations,
             "action_repeat": self.config.runner.action_repeat,
-            "observation": self.described["observation"],
-            "action": self.described["action"],
-            "masked": self.described["masked"],
-            "seats": self.described["seats"],
-            "steps": self.counters.steps,
-            "iterations": self.counters.iterations,
-            "seed": self.config.train.seed,
-            "attempt": self.counters.attempt,
-            "learner": self._learner_name,
             "learners": self._learners,
-            "threads": self.learner.num_threads,
-            "isa": _core.isa(),
-            "versions": {
-                "hotloop": _core.__version__,
-                "python": platform.python_version(),
-                "numpy": np.__version__,
-            },
-            "date": date,
         }
-        if not isinstance(self.learner, _core.PpoLearner):
-            manifest["torch"] = self.learner.conditions()
+        if conditions := self.learner.conditions():
+            facts[self._learner_name] = conditions
         return checkpoints.save(
             folder,
             self.policy_bytes(),
             self.learner.state(),
             self.source.snapshot(),
             self.counters.to_json(),
-            manifest,
+            facts,
         )
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Goes to a checkpoint; after a rollback everything random is drawn anew from there."""
-        must_belong(checkpoint, self.config, self.described)
+        check_ownership(checkpoint, {**identity(self.config), "policy": self._policy_spec()})
         attempt = self.counters.attempt
         state, envs, counters = checkpoint.state()
         weights, _ = checkpoint.policy()
@@ -255,10 +239,8 @@ class Session:
                 f"the checkpoint was made by the {before} learner: the {now} one goes on from the same weights, "
                 "but the bits will differ from here on"
             )
-        elif not isinstance(self.learner, _core.PpoLearner):
-            changed = self.learner.changed_since(manifest.get("torch", {}))
-            if changed:
-                self._notes.append(f"the bits may differ from those of the run so far: {'; '.join(changed)}")
+        elif changed := self.learner.changed_since(manifest.get(now, {})):
+            self._notes.append(f"the bits may differ from those of the run so far: {'; '.join(changed)}")
 
     def close(self) -> None:
         """Ends the envs' threads and processes."""
@@ -271,22 +253,6 @@ def _sizes(policy: PolicyConfig) -> str:
     if policy.memory == "none":
         return dense
     return f"{dense} {policy.memory} {'x'.join([str(policy.memory_size)] * policy.memory_layers)}"
-
-
-def must_belong(checkpoint: Checkpoint, config: Config, described: Mapping[str, Any]) -> None:
-    """Refuses a checkpoint of another env, policy or seed."""
-    manifest = checkpoint.manifest
-    expected = {
-        "env": config.env.name,
-        "options": config.env.options,
-        "policy": description(config.policy, described["observation"]),
-        "seed": config.train.seed,
-    }
-    for key, value in expected.items():
-        if manifest.get(key) != value:
-            raise CheckpointError(
-                f"the checkpoint {checkpoint.path} is of another run: its {key} is {manifest.get(key)!r}, not {value!r}"
-            )
 
 
 def put_first_weights(learner: Learner, weights: Arrays, statistics: Arrays) -> None:

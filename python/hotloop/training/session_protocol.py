@@ -9,6 +9,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hotloop.config import Config
+    from hotloop.episodes.best_replays import Top
+    from hotloop.runners.health import WorkerHealth
+    from hotloop.runners.reports import Fault
     from hotloop.training.callbacks import IterationReport
     from hotloop.training.checkpoint import Arrays, Checkpoint
     from hotloop.training.counters import Counters
@@ -35,7 +38,9 @@ class TrainingSession(Protocol):
 
     counters: Counters
     steps_per_iteration: int
-    """The most that an iteration makes."""
+    """Upper bound of the steps of one iteration."""
+    top: Top | None
+    """Best episodes of the last evaluation; `None` if nothing was played."""
 
     def introduce(self) -> Introduction:
         """What learns, in words."""
@@ -46,6 +51,12 @@ class TrainingSession(Protocol):
 
     def next_change(self) -> int | None:
         """The next iteration whose settings differ from this one's; `None` if there is none."""
+
+    def workers(self) -> tuple[WorkerHealth, ...]:
+        """Return the health of worker processes; empty if there are none."""
+
+    def take_faults(self) -> list[Fault]:
+        """Return the faults of envs and workers since the last call."""
 
     def promises(self, until: float) -> bool:
         """Whether an evaluation may well confirm that this mean return is reached."""

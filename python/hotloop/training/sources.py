@@ -27,6 +27,14 @@ class Source(Protocol):
     described: Mapping[str, Any]
     """What `_core.describe` tells of a native env: spaces, seats, terms, metrics."""
     rows: int
+    notes: tuple[str, ...]
+    """Messages for a person: that envs restarted their episodes, say."""
+
+    def health(self) -> tuple[WorkerHealth, ...]:
+        """Return the health of every worker process; empty if there are none."""
+
+    def take_faults(self) -> list[Fault]:
+        """Return the faults of envs and workers, one by one, since the last call."""
 
     def seed(self, seed: int, attempt: int) -> None:
         """Restarts every random stream; `attempt` is part of its key. `reset` or `restore` comes first."""
@@ -56,6 +64,8 @@ class Source(Protocol):
 class NativeSource:
     """Native envs for the native learner: an iteration is one native call."""
 
+    notes: tuple[str, ...] = ()
+
     def __init__(self, config: Config, *, debug: bool = False) -> None:
         env, runner = config.env, config.runner
         self.described: Mapping[str, Any] = _core.describe(env.name, env.options)
@@ -70,6 +80,14 @@ class NativeSource:
             autoreset="same_step",
             action_repeat=runner.action_repeat,
         )
+
+    def health(self) -> tuple[WorkerHealth, ...]:
+        """Return nothing: native envs have no worker processes."""
+        return ()
+
+    def take_faults(self) -> list[Fault]:
+        """Return nothing: native envs are reset in place, and counted."""
+        return []
 
     def seed(self, seed: int, attempt: int) -> None:
         """Restarts every random stream."""
@@ -116,8 +134,17 @@ class ServedSource:
         self.described = described
         self.rows = runner.num_envs
         self.runner = runner
+        self.notes: tuple[str, ...] = ()
         self._seen: tuple[Any, dict[str, Any]] | None = None
         self._server: Any = None
+
+    def health(self) -> tuple[WorkerHealth, ...]:
+        """Return nothing: only process workers have health."""
+        return ()
+
+    def take_faults(self) -> list[Fault]:
+        """Return nothing: only process workers report single faults."""
+        return []
 
     def seed(self, seed: int, attempt: int) -> None:
         """Restarts every random stream."""
@@ -169,20 +196,25 @@ class PythonSource(ServedSource):
 
         runner = make_runner(config.env.name, config.env.options, config.runner, config.runner.num_envs)
         super().__init__(runner, runner.described)
-        self.troubles: list[Fault] = []
-        """What went wrong since somebody last looked."""
-        self.notes: tuple[str, ...] = ()
+        self._faults: list[Fault] = []
         self._runner = runner
-        runner.listen(self.troubles.append)
+        runner.listen(self._faults.append)
         try:
             check_batches(config, runner.seats)
         except BaseException:
             runner.close()
             raise
 
-    def health(self) -> list[WorkerHealth]:
-        """How every worker is."""
-        return self._runner.health()
+    def health(self) -> tuple[WorkerHealth, ...]:
+        """Return the health of every worker process."""
+        return tuple(self._runner.health())
+
+    def take_faults(self) -> list[Fault]:
+        """Return the faults since the last call."""
+        # Cleared in place: the runner appends to this list.
+        taken = self._faults[:]
+        self._faults.clear()
+        return taken
 
     def restore(self, state: bytes) -> None:
         """Goes back to a snapshot; says so if envs start anew."""

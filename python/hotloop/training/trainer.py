@@ -10,12 +10,11 @@ import contextlib
 import dataclasses
 import math
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NoReturn, Self
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from hotloop import _core
-from hotloop.envs.loader import load_env, whole_name
 from hotloop.episodes import best_replays
 from hotloop.runners.health import WorkersFailedError
 from hotloop.tracking.alerts import Alerts
@@ -33,9 +32,8 @@ from hotloop.training.files import remove_leftovers
 from hotloop.training.interrupts import Interrupts
 from hotloop.training.plan import PACE, Plan, Repetition
 from hotloop.training.recorder import Recorder, Unrecorded, plain
-from hotloop.training.runs import Ending, Run, RunFolder, find_run, find_store, home_of, now
+from hotloop.training.runs import Ending, Run, RunFolder, now
 from hotloop.training.session_protocol import TrainingSession, open_session
-from hotloop.training.trust import must_be_trusted, named_in, remember
 
 if TYPE_CHECKING:
     from hotloop.config import Config
@@ -45,8 +43,6 @@ if TYPE_CHECKING:
 # So many gradient steps that are not finite, within one record, are no accident.
 _REPEATED: Final = 3
 _MOST_ATTEMPTS: Final = 3
-# What debugging changes.
-_IN_DETAIL: Final = {"track": {"interval": 1}, "runner": {"num_threads": 1}}
 
 
 @contextlib.contextmanager
@@ -61,7 +57,7 @@ def _unhindered() -> Iterator[None]:
 
 
 class Trainer:
-    """One run, from its start or a checkpoint to an end. Made by `begin` or `resume`; `run` makes it once."""
+    """One run, from its start or a checkpoint to an end. Made by `start.begin` or `start.resume`; call `run` once."""
 
     def __init__(
         self,
@@ -91,100 +87,6 @@ class Trainer:
         self._is_best = False
         self._shown_at = (0, 0.0)
 
-    @classmethod
-    def begin(
-        cls,
-        config: Config,
-        *,
-        init_from: str | Path | None = None,
-        name: str | None = None,
-        home: str | Path | None = None,
-        store: str | Path | None = None,
-        debug: bool = False,
-        callbacks: Sequence[Callback] = (),
-        repeated: Repetition | None = None,
-        first: tuple[Arrays, Arrays] | None = None,
-        recorded: bool = True,
-    ) -> Self:
-        """A new run; `first` are the weights it begins with, where they are at hand already."""
-        train = config.train
-        if repeated is None and (train.steps, train.episodes, train.minutes, train.until) == (None,) * 4:
-            raise TrainingError("when shall it end? Set train.steps, train.episodes, train.minutes or train.until")
-        if train.until is not None and train.evaluate_episodes == 0:
-            raise TrainingError("train.until is confirmed by an evaluation: set train.evaluate_episodes above 0")
-        if debug:
-            config = _with(config, _IN_DETAIL)
-        place = find_store(store, home, trackers=config.track.trackers)
-        source = None if init_from is None else _source(init_from, home)
-        folder = RunFolder.create(config, name=name, given_home=home)
-        try:
-            if source is not None:
-                # A copy: the run can be repeated when the other one is gone.
-                checkpoints.keep_first(folder.path, source)
-                first = source.policy()
-            return cls(
-                config,
-                folder,
-                first=first,
-                debug=debug,
-                callbacks=callbacks,
-                store=place,
-                repeated=repeated,
-                recorded=recorded,
-            )
-        except BaseException:
-            folder.abandon()
-            raise
-
-    @classmethod
-    def resume(
-        cls,
-        run: str | Path,
-        *,
-        env: str | None = None,
-        limits: Mapping[str, Any] | None = None,
-        learner: Mapping[str, Mapping[str, Any]] | None = None,
-        home: str | Path | None = None,
-        store: str | Path | None = None,
-        debug: bool = False,
-        callbacks: Sequence[Callback] = (),
-        trust: bool = False,
-    ) -> Self:
-        """A run that was made before, from its newest checkpoint that is whole, or else from its start."""
-        from hotloop.config.loader import stored_config
-
-        path = find_run(run, home)
-        config = stored_config(path / "config.yaml")
-        place = find_store(store, home_of(path, home), trackers=config.track.trackers)
-        if env is not None and whole_name(env) != config.env.name:
-            raise TrainingError(f"the run {path.name!r} trains {config.env.name!r}, not {env!r}")
-        folder = RunFolder(path)
-        try:
-            changed = {key: value for key, value in (limits or {}).items() if value != getattr(config.train, key)}
-            if changed:
-                _refuse_other_schedule(config, changed)
-                config = _with(config, {"train": changed})
-                folder.write_config(config)
-            must_be_trusted(path, named_in(config), trust=trust)
-            load_env(config.env.name)
-            if learner:
-                # Told by whoever resumes, so its code is trusted; what goes on is kept with the run.
-                config = _with(config, learner)
-                folder.write_config(config)
-                remember(path, named_in(config))
-            if debug:
-                # For this time only: the run's own config stays as it is.
-                config = _with(config, _IN_DETAIL)
-            first = checkpoints.kept_first(path)
-            trainer = cls(config, folder, first=first, debug=debug, callbacks=callbacks, store=place)
-            trainer._go_on()
-        except BaseException:
-            folder.release()
-            raise
-        if changed:
-            trainer._session.counters.solved = False
-        return trainer
-
     @property
     def path(self) -> Path:
         """The run's folder."""
@@ -195,7 +97,8 @@ class Trainer:
         """What learns, for a look at it after the end."""
         return self._session
 
-    def _go_on(self) -> None:
+    def restore_newest(self) -> None:
+        """Restore the newest usable checkpoint and delete everything recorded after it."""
         self._folder.checkpoints.mkdir(exist_ok=True)
         remove_leftovers(self._folder.path)
         remove_leftovers(self._folder.checkpoints)
@@ -308,7 +211,7 @@ class Trainer:
     def _tell_faults(self) -> None:
         """Tells of Python envs and processes that were replaced."""
         counters = self._session.counters
-        for fault in getattr(self._session, "take_troubles", list)():
+        for fault in self._session.take_faults():
             happened = "cannot be saved" if fault.kind == "state" else f"was replaced ({fault.kind})"
             what = f"env {fault.env} of worker {fault.worker} {happened}: {fault.what}"
             self._tell(
@@ -400,11 +303,10 @@ class Trainer:
 
     def _keep_best(self) -> None:
         """Keeps the best episodes of all evaluations; an algorithm that knows its result without playing has none."""
-        top: best_replays.Top | None = getattr(self._session, "top", None)
-        if top is not None:
+        if self._session.top is not None:
             folder, steps = self._folder.replays, self._session.counters.steps
             with self._disk():
-                best_replays.keep(folder, top, run=self._folder.path.name, steps=steps, by="evaluation")
+                best_replays.keep(folder, self._session.top, run=self._folder.path.name, steps=steps, by="evaluation")
 
     def _look_whether_solved(self) -> None:
         """`until` is reached when training episodes say so and an evaluation confirms it."""
@@ -491,7 +393,7 @@ class Trainer:
             seconds=counters.seconds,
             steps_per_second=max(0.0, rate),
             fraction=self._plan.fraction(counters),
-            workers=getattr(self._session, "workers", tuple)(),
+            workers=self._session.workers(),
         )
         self._tell("progress", report)
         for notice in self._recorder.notices():
@@ -527,27 +429,3 @@ class Trainer:
                 f"cannot write to {self._folder.path}: {error.strerror or error}. Once that is settled the run can be "
                 f"resumed from {last}: hotloop train --resume {self._folder.path.name}"
             ) from error
-
-
-def _with(config: Config, changes: Mapping[str, Mapping[str, Any]]) -> Config:
-    from hotloop.config.loader import build
-
-    parts = config.model_dump()
-    for part, values in changes.items():
-        parts[part] |= values
-    return build(parts)
-
-
-def _refuse_other_schedule(config: Config, changed: Mapping[str, Any]) -> None:
-    if "steps" in changed and "linear" in (config.ppo.learning_rate_schedule, config.ppo.entropy_schedule):
-        raise TrainingError(
-            f"train.steps is {config.train.steps} and cannot change: a linear schedule ends there. "
-            "Begin a new run from this one's weights instead (init_from)"
-        )
-
-
-def _source(init_from: str | Path, home: str | Path | None) -> Checkpoint:
-    path = Path(init_from)
-    if not (path / "manifest.json").is_file():
-        path = find_run(init_from, home)
-    return checkpoints.open_policy(path)

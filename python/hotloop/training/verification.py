@@ -63,7 +63,7 @@ def verify(
     from hotloop import _core
     from hotloop.config.loader import stored_config
     from hotloop.envs.loader import load_env
-    from hotloop.training.trainer import Trainer
+    from hotloop.training import start
 
     path = find_run(run, home)
     config = stored_config(path / "config.yaml")
@@ -81,7 +81,7 @@ def verify(
     if len(past := found.manifest.get("learners", [])) > 1:
         notes.append(f"the run changed learners on its way ({', '.join(past)}): one learner cannot repeat its bits")
     with tempfile.TemporaryDirectory(prefix="hotloop-verify-") as folder:
-        repeated = Trainer.begin(
+        repeated = start.begin(
             _alone(config),
             name=path.name,
             home=folder,
