@@ -12,8 +12,9 @@ from pathlib import Path
 from tests.reliability import engine
 from tests.reliability.deaths import Deaths
 from tests.reliability.kills import Kills
+from tests.reliability.mutations import Mutations
 
-ATTACKS: dict[str, type[engine.Attack]] = {"kills": Kills, "deaths": Deaths}
+ATTACKS: dict[str, type[engine.Attack]] = {"kills": Kills, "deaths": Deaths, "mutations": Mutations}
 
 
 def main() -> int:

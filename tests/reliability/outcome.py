@@ -38,7 +38,7 @@ def of(home: Path, name: str = "run") -> dict[str, Any]:
         "states": {path.parent.name: _state(path) for path in run.glob("checkpoints/*/state.safetensors")},
         "manifests": {path.parent.name: _manifest(path) for path in run.glob("checkpoints/*/manifest.json")},
         "replays": {path.name: _sum(path) for path in run.glob("replays/*")},
-        "journal": _records(run / journal.NAME),
+        "journal": records(run / journal.NAME),
         "store": stored(home / "hotloop.db"),
     }
 
@@ -89,7 +89,8 @@ def _equal(expected: Any, found: Any) -> bool:
     return bool(expected == found)
 
 
-def _records(path: Path) -> list[Any]:
+def records(path: Path) -> list[Any]:
+    """What a journal says of a run that does not depend on the clock or the machine."""
     # A run that ended more than once says so more than once; how it stands is in its status and in the store.
     events = ("iteration", "evaluation", "trouble")
     valid = (event for event in journal.read_all(path) if event["event"] in events)

@@ -1,0 +1,136 @@
+"""Many commands from one warm interpreter: a server that forks for each, so that imports are paid for once.
+
+A forked command is a process of its own that ends as `hotloop` does, with its exit code, output and any traceback. It
+may use so much memory and no more: a damaged file must not take the machine down.
+"""
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from tests.reliability.commands import Ended, environment
+
+_MOST_MEMORY = 6 << 30
+
+
+class CommandServer:
+    """Runs commands one after the other; one server per thread."""
+
+    def __init__(self, folder: Path) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.reliability.server"],
+            env=environment(folder),
+            cwd=folder,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, home: Path, *arguments: str, timeout: float = 20.0) -> Ended:
+        """Run `hotloop ARGUMENTS`, or `load PATH` for `hotloop.load`, to its end."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        request = {"arguments": arguments, "home": str(home), "timeout": timeout}
+        self._process.stdin.write(json.dumps(request) + "\n")
+        self._process.stdin.flush()
+        return Ended(["hotloop", *arguments], **json.loads(self._process.stdout.readline()))
+
+    def close(self) -> None:
+        """End the server."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
+
+
+def _serve() -> dict[str, Any]:
+    """Fork for each request; returns in the forked process, with its request."""
+    answers = os.fdopen(os.dup(1), "w")
+    while line := _read_line():
+        request: dict[str, Any] = json.loads(line)
+        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+            child = os.fork()
+            if child == 0:
+                _become(request, out.fileno(), err.fileno())
+                return request
+            code, timed_out = _wait(child, request["timeout"])
+            texts = []
+            for file in (out, err):
+                file.seek(0)
+                texts.append(file.read().decode(errors="replace"))
+        answer = {"code": code, "out": texts[0], "err": texts[1], "timed_out": timed_out}
+        print(json.dumps(answer), file=answers, flush=True)
+    os._exit(0)
+
+
+def _read_line() -> bytes:
+    """Read a request byte by byte: nothing may wait in a buffer that forked processes share."""
+    line = b""
+    while not line.endswith(b"\n") and (byte := os.read(0, 1)):
+        line += byte
+    return line
+
+
+def _wait(child: int, timeout: float) -> tuple[int, bool]:
+    until = time.monotonic() + timeout
+    while True:
+        found, status = os.waitpid(child, os.WNOHANG)
+        if found:
+            return os.waitstatus_to_exitcode(status), False
+        if time.monotonic() > until:
+            os.killpg(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            return -signal.SIGKILL, True
+        time.sleep(0.002)
+
+
+def _become(request: dict[str, Any], out: int, err: int) -> None:
+    """Turn a fork of the server into the process of a command."""
+    os.setsid()
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    for source, target in ((nothing, 0), (out, 1), (err, 2)):
+        os.dup2(source, target)
+    os.environ["HOTLOOP_HOME"] = request["home"]
+    os.chdir(Path(request["home"]).parent)
+    resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY, _MOST_MEMORY))
+    sys.argv = ["hotloop", *request["arguments"]]
+
+
+def _load(path: str) -> None:
+    """Print the weights that `hotloop.load` acts with, as one line; its own errors are one line, too."""
+    import hashlib
+
+    import hotloop
+    from hotloop.training import TrainingError
+
+    try:
+        policy = hotloop.load(path)
+    except TrainingError as error:
+        sys.exit(f"hotloop: {error}")
+    learner: Any = policy.learner
+    arrays = learner.arrays()
+    sums = {name: hashlib.sha256(array.tobytes()).hexdigest() for name, array in sorted(arrays.items())}
+    print(json.dumps({"env": policy.env, "options": policy.options, "steps": policy.steps, "weights": sums}))
+
+
+def _main() -> None:
+    import hotloop.cli
+    import hotloop.config
+    import hotloop.export.onnx
+    import hotloop.policies.policy
+    import hotloop.tracking.store
+    import hotloop.training.trainer
+    import hotloop.training.verification
+
+    command, *rest = _serve()["arguments"]
+    _load(*rest) if command == "load" else hotloop.cli.main()
+
+
+if __name__ == "__main__":
+    _main()
