@@ -11,10 +11,16 @@ from pathlib import Path
 
 from tests.reliability import engine
 from tests.reliability.deaths import Deaths
+from tests.reliability.forgeries import Forgeries
 from tests.reliability.kills import Kills
 from tests.reliability.mutations import Mutations
 
-ATTACKS: dict[str, type[engine.Attack]] = {"kills": Kills, "deaths": Deaths, "mutations": Mutations}
+ATTACKS: dict[str, type[engine.Attack]] = {
+    "kills": Kills,
+    "deaths": Deaths,
+    "mutations": Mutations,
+    "forgeries": Forgeries,
+}
 
 
 def main() -> int:
