@@ -8,6 +8,7 @@ from gymnasium import spaces
 
 from hotloop import _core
 from hotloop.envs.flatten import FlatAction, FlatObservation, SpaceError
+from hotloop.envs.spec import EnvSpec
 
 NESTED = spaces.Dict(
     {
@@ -73,13 +74,8 @@ def test_decided_actions_lie_in_the_space_and_go_back(space: spaces.Space[Any]) 
 @pytest.mark.parametrize("action", ACTIONS[:4], ids=str)
 def test_a_learner_can_be_built_for_flattened_spaces(observation: spaces.Space[Any], action: spaces.Space[Any]) -> None:
     seen = FlatObservation(observation)
-    described = {
-        "seats": 1,
-        "observation": seen.described,
-        "action": FlatAction(action).described,
-        "masked": False,
-    }
-    learner = _core.PpoLearner(described, None, {"hidden": [4]}, rows=2, horizon=1, seed=0)
+    spec = EnvSpec(seats=1, observation=seen.spec, action=FlatAction(action).spec, masked=False)
+    learner = _core.PpoLearner(spec.to_json(), None, {"hidden": [4]}, rows=2, horizon=1, seed=0)
     shown = np.stack([np.asarray(seen.flatten(observation.sample())) for _ in range(2)])
     decided, _, _ = learner.act(shown, deterministic=True)
     assert action.contains(FlatAction(action).unflatten(decided[0]))

@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from hotloop.envs.spec import BoxObservation, DiscreteAction
 from hotloop.export.blueprint import Blueprint
 from hotloop.export.onnx import onnx_model
 from hotloop.export.program import torch_module
@@ -23,10 +24,9 @@ def drawn(shapes: dict[str, tuple[int, ...]]) -> Weights:
 
 
 def blueprint(weights: Weights, shape: list[int], **description: Any) -> Blueprint:
-    described = {"hidden": [WIDTH], "activation": "tanh", "shared": True, "embedding": 0, "log_std": 0.0, **description}
-    observation = {"kind": "box", "shape": shape, "low": [], "high": []}
-    action = {"kind": "discrete", "n": 2}
-    return Blueprint("it", {}, 0, described, observation, action, False, weights, None, None)
+    policy = {"hidden": [WIDTH], "activation": "tanh", "shared": True, "embedding": 0, "log_std": 0.0, **description}
+    observation = BoxObservation(tuple(shape), (), ())
+    return Blueprint("it", {}, 0, policy, observation, DiscreteAction(2), False, weights, None, None)
 
 
 def run(made: Blueprint, obs: NDArray[Any], memory: NDArray[Any] | None = None) -> dict[str, NDArray[Any]]:

@@ -66,8 +66,7 @@ def filled(
     task: Task, policy: dict[str, Any], envs: int, horizon: int, seed: int, sequence_length: int | None = None
 ) -> tuple[_core.PpoLearner, dict[str, Any]]:
     """A learner with weights and a rollout of ordinary size, invalid steps among them."""
-    described = _core.describe(task.env, task.options)
-    rows = envs * described["seats"]
+    rows = envs * _core.describe(task.env, task.options)["seats"]
     learner = _core.PpoLearner(
         task.env,
         task.options,
@@ -142,12 +141,12 @@ def test_loss_and_gradients_are_those_of_autograd(task: str, shared: bool, activ
 @pytest.mark.parametrize("shared", [True, False])
 @pytest.mark.parametrize("dims", [2, 5, 17])
 def test_gradients_of_several_amounts_are_those_of_autograd(dims: int, shared: bool) -> None:
-    described = {
+    description = {
         **_core.describe("pendulum"),
         "action": {"kind": "continuous", "low": [-2.0] * dims, "high": [2.0] * dims},
     }
     policy = {"hidden": [37, 21], "shared": shared, "log_std": -0.4}
-    learner = _core.PpoLearner(described, None, policy, rows=13, horizon=7, seed=3)
+    learner = _core.PpoLearner(description, None, policy, rows=13, horizon=7, seed=3)
     draw = np.random.default_rng(dims)
     disturb_weights(learner, draw)
     rollout = learner.rollout()

@@ -121,11 +121,11 @@ def test_frozen_policies_play_their_seats_and_only_the_learner_trains() -> None:
 
 
 def test_a_description_stands_for_an_env_and_a_wrong_one_is_named() -> None:
-    described = _core.describe("cartpole")
+    description = _core.describe("cartpole")
     by_name = _core.PpoLearner("cartpole", None, {"hidden": [8]}, rows=1, horizon=1, seed=0).arrays()
-    by_spaces = _core.PpoLearner(described, None, {"hidden": [8]}, rows=1, horizon=1, seed=0).arrays()
+    by_spaces = _core.PpoLearner(description, None, {"hidden": [8]}, rows=1, horizon=1, seed=0).arrays()
     assert all((by_spaces[name] == array).all() for name, array in by_name.items())
     for part, found in (("kind", "graph"), ("n", 0)):
-        wrong = {**described, "action": {**described["action"], part: found}}
+        wrong = {**description, "action": {**description["action"], part: found}}
         with pytest.raises(ValueError, match=r"graph|at least one"):
             _core.PpoLearner(wrong, None, {"hidden": [8]}, rows=1, horizon=1, seed=0)

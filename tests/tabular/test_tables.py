@@ -65,8 +65,8 @@ def test_a_learned_table_comes_back_from_its_arrays(keys: dict[str, str]) -> Non
     )
     session.advance(1, 1e9)
     table = session.engine.table()
-    described = {"states": table.states, "actions": 9, "initial_value": 0.0}
-    again = from_arrays(to_arrays(table), described)
+    shape = {"states": table.states, "actions": 9, "initial_value": 0.0}
+    again = from_arrays(to_arrays(table), shape)
     assert {name: array.tobytes() for name, array in again.arrays().items()} == {
         name: array.tobytes() for name, array in table.arrays().items()
     }

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from hotloop.config import Config, ConfigError, load_config
+from hotloop.envs.spec import native_spec
 from hotloop.training.python_evaluation import evaluate_python
 
 ENVS = """
@@ -76,6 +77,6 @@ def test_seats_that_nobody_takes_have_no_episodes(config: Any) -> None:
 
 
 def test_an_env_with_other_spaces_than_the_policy_knows_is_refused(config: Any) -> None:
-    known = {"observation": None, "action": None, "masked": False}
+    known = native_spec("cartpole")
     with pytest.raises(ConfigError, match="the policy does not fit vectors:Vector with these options"):
         evaluate_python(Still(), config([2, 2, 2]), episodes=1, seed=0, known=known)

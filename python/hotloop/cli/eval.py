@@ -145,11 +145,11 @@ def _changed_options(agent: Policy, changes: list[str]) -> dict[str, Any]:
         build({"env": {"name": agent.env, **agent.options, **changed}, "train": {"steps": 1}})
     except ConfigError as error:
         raise UserError(str(error)) from None
-    from hotloop import _core
+    from hotloop.envs.spec import native_spec
 
-    before, after = (_core.describe(agent.env, told) for told in (agent.options, {**agent.options, **changed}))
+    before, after = (native_spec(agent.env, told) for told in (agent.options, {**agent.options, **changed}))
     for key in ("observation", "action"):
-        if before[key] != after[key]:
+        if getattr(before, key) != getattr(after, key):
             raise UserError(f"with {' '.join(changes)} the {key}s of {agent.env} are others than the policy knows")
     return changed
 
@@ -204,7 +204,7 @@ def _play_python(
     try:
         config = stored_config(folder / "config.yaml").model_copy(update={"env": EnvConfig(name=agent.env, **options)})
         return evaluate_python(
-            agent.learner, config, episodes=episodes, seed=seed, deterministic=deterministic, known=agent.described
+            agent.learner, config, episodes=episodes, seed=seed, deterministic=deterministic, known=agent.spec
         )
     except (ConfigError, EnvError) as error:
         raise UserError(str(error)) from None

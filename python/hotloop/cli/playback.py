@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from hotloop.cli.output import UserError, tell
 
 if TYPE_CHECKING:
+    from hotloop.envs.spec import EnvSpec
     from hotloop.episodes.episode import Chooser, Episode
     from hotloop.episodes.local_env import Shows
     from hotloop.episodes.replay import Replay
@@ -131,7 +132,7 @@ def played(what: str, changes: list[str], seed: int, episodes: int, trust: bool)
     options = _env_options(changes)
     what = load_env(what)
     if _core.has_env(what):
-        _describe(what, options)
+        _spec(what, options)
         return Parts(what, options, 1, seed, episodes)
     if not is_native(what) and not Path(what).is_dir():
         return Parts(what, options, 1, seed, episodes, shows=_look(what, options))
@@ -143,9 +144,9 @@ def played(what: str, changes: list[str], seed: int, episodes: int, trust: bool)
     load_trusted_env(agent.path.parent.parent, agent.env, trust=trust)
     changed = {**agent.options, **options}
     shows = None if is_native(agent.env) else _look(agent.env, changed, agent.path.parent.parent)
-    before = _describe(agent.env, agent.options) if shows is None else agent.described
-    after = _describe(agent.env, changed) if shows is None else shows.described
-    if any(before[part] != after[part] for part in ("observation", "action", "masked")):
+    before = _spec(agent.env, agent.options) if shows is None else agent.spec
+    after = _spec(agent.env, changed) if shows is None else shows.spec
+    if not before.fits(after):
         how = f"with {' '.join(changes)}" if changes else "as it is here"
         raise UserError(f"the policy of {path.name} does not fit {agent.env} {how}: other spaces")
     parts = Parts(agent.env, changed, agent.action_repeat, fresh_seed(seed), episodes, agent, run=path.name)
@@ -171,11 +172,11 @@ def _look(env: str, options: dict[str, Any], run: Path | None = None) -> Shows:
         ) from None
 
 
-def _describe(env: str, options: dict[str, Any]) -> dict[str, Any]:
-    from hotloop import _core
+def _spec(env: str, options: dict[str, Any]) -> EnvSpec:
+    from hotloop.envs.spec import native_spec
 
     try:
-        return dict(_core.describe(env, options))
+        return native_spec(env, options)
     except (ValueError, TypeError) as error:
         raise UserError(str(error)) from None
 

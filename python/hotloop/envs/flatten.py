@@ -4,7 +4,7 @@ Observations: a Box of bytes stays bytes, any other Box becomes float32 of the s
 (counted from 0). Dict, Tuple, MultiDiscrete and MultiBinary become one vector of float32: the parts one after the other
 in the order of the space, choices as one-hot. Actions: Discrete stays; MultiDiscrete, MultiBinary and Dicts and Tuples
 of choices become one list of choices, Boxes (alone or in Dicts and Tuples) one vector of amounts. Choices and amounts
-do not mix. Needs Gymnasium, and imports nothing else of this package.
+do not mix. Needs Gymnasium, and of this package the specs only.
 """
 
 from __future__ import annotations
@@ -13,6 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from gymnasium import spaces
+
+from hotloop.envs.spec import (
+    Action,
+    BoxObservation,
+    BytesObservation,
+    ContinuousAction,
+    DiscreteAction,
+    DiscreteObservation,
+    MultiDiscreteAction,
+    Observation,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -130,11 +141,11 @@ def _rebuilt(space: Any, values: dict[tuple[Any, ...], Any], path: tuple[Any, ..
 
 
 class FlatObservation:
-    """How observations of a space reach a policy; `described` is what `_core.describe` would tell of it."""
+    """How observations of a space reach a policy; `spec` is the space that the policy sees."""
 
     def __init__(self, space: spaces.Space[Any]) -> None:
         self.space = space
-        self.described: dict[str, Any]
+        self.spec: Observation
         self.dtype: np.dtype[Any] = np.dtype(np.float32)
         self.plain = True
         """Whether arrays are taken as they are."""
@@ -144,17 +155,17 @@ class FlatObservation:
                 self.dtype = np.dtype(np.int64)
                 self.start = int(space.start)
                 self.plain = False
-                self.described = {"kind": "discrete", "n": int(space.n)}
+                self.spec = DiscreteObservation(int(space.n))
             case spaces.Box() if space.dtype == np.uint8:
                 self.shape = space.shape
                 self.dtype = np.dtype(np.uint8)
                 most = int(space.high.max()) if space.high.size else 0
-                self.described = {"kind": "bytes", "shape": list(space.shape), "high": max(1, most)}
+                self.spec = BytesObservation(space.shape, max(1, most))
             case spaces.Box():
                 self.shape = space.shape or (1,)
                 self.plain = bool(space.shape)
                 low, high = (np.ravel(end).astype(np.float32).tolist() for end in (space.low, space.high))
-                self.described = {"kind": "box", "shape": list(self.shape), "low": low, "high": high}
+                self.spec = BoxObservation(self.shape, tuple(low), tuple(high))
                 self._leaves = [_Leaf(space, (), one_hot=True)]
             case _:
                 self.plain = False
@@ -165,7 +176,7 @@ class FlatObservation:
                 for leaf, part in self._parts():
                     if not leaf.sets:
                         least[part], greatest[part] = leaf.space.low.ravel(), leaf.space.high.ravel()
-                self.described = {"kind": "box", "shape": [size], "low": least.tolist(), "high": greatest.tolist()}
+                self.spec = BoxObservation(self.shape, tuple(least.tolist()), tuple(greatest.tolist()))
         if 0 in self.shape:
             raise SpaceError(f"the observation space {space} has no elements")
 
@@ -207,19 +218,19 @@ class FlatAction:
         sets = [n for leaf in self._leaves for n in leaf.sets]
         if sets and any(not leaf.sets for leaf in self._leaves):
             raise SpaceError(f"the action space {space} has choices and amounts: a policy decides on one kind")
-        self.described: dict[str, Any]
+        self.spec: Action
         self.start = 0
         if not sets:
             ends = [np.concatenate([np.ravel(getattr(leaf.space, end)) for leaf in self._leaves]) for end in _ENDS]
             low, high = (end.astype(np.float32).tolist() for end in ends)
             if not low:
                 raise SpaceError(f"the action space {space} has no elements")
-            self.described = {"kind": "continuous", "low": low, "high": high}
+            self.spec = ContinuousAction(tuple(low), tuple(high))
         elif isinstance(space, spaces.Discrete):
             self.start = int(space.start)
-            self.described = {"kind": "discrete", "n": sets[0]}
+            self.spec = DiscreteAction(sets[0])
         else:
-            self.described = {"kind": "multi-discrete", "n": sets}
+            self.spec = MultiDiscreteAction(tuple(sets))
         self.single = isinstance(space, spaces.Discrete)
         """Whether a decision is one whole number."""
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from hotloop import _core
 from hotloop.envs.spaces import LegalDiscrete, action_space, observation_space
+from hotloop.envs.spec import DiscreteAction, DiscreteObservation, native_spec
 from hotloop.rendering import MODES, as_picture, as_text, check_mode, pace
 from hotloop.rendering.scene import scenes
 
@@ -31,20 +32,20 @@ class NativeEnv(gymnasium.Env[Any, Any]):
 
     def __init__(self, native_name: str, render_mode: str | None = None, **options: Any) -> None:
         check_mode(native_name, render_mode)
-        described = _core.describe(native_name, options)
-        if described["seats"] != 1:
+        spec = native_spec(native_name, options)
+        if spec.seats != 1:
             raise ValueError(
-                f"{native_name} has {described['seats']} seats and does not fit gymnasium.make: "
+                f"{native_name} has {spec.seats} seats and does not fit gymnasium.make: "
                 f"use gymnasium.make_vec or hotloop.make_vec({native_name!r}), which have a row for each"
             )
-        self._infos: Final = [name for name, _ in described["infos"]]
-        self._lengths: Final = [length for _, length in described["infos"]]
+        self._infos: Final = [name for name, _ in spec.infos]
+        self._lengths: Final = [length for _, length in spec.infos]
         self._pool = _core.Pool(native_name, 1, num_threads=1, options=options, autoreset="disabled", infos=self._infos)
-        self.observation_space = observation_space(described["observation"])
-        self._legal = LegalDiscrete(described["action"]["n"]) if described["masked"] else None
-        self.action_space = self._legal or action_space(described["action"])
-        self._number = described["observation"]["kind"] == "discrete"
-        self._choice = np.zeros(1, np.int64) if described["action"]["kind"] == "discrete" else None
+        self.observation_space = observation_space(spec.observation)
+        self._legal = LegalDiscrete(spec.action.outputs) if spec.masked else None
+        self.action_space = self._legal or action_space(spec.action)
+        self._number = isinstance(spec.observation, DiscreteObservation)
+        self._choice = np.zeros(1, np.int64) if isinstance(spec.action, DiscreteAction) else None
         self._seeded = False
         self._name: Final = native_name
         self._taken: NDArray[Any] | None = None

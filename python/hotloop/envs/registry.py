@@ -6,6 +6,14 @@ from typing import Any
 
 from hotloop import _core
 from hotloop.envs.loader import brings_code
+from hotloop.envs.spec import (
+    Action,
+    DiscreteAction,
+    DiscreteObservation,
+    MultiDiscreteAction,
+    Observation,
+    native_spec,
+)
 
 
 @dataclass(frozen=True)
@@ -62,7 +70,7 @@ def env_entry(name: str) -> EnvEntry:
 
 
 def _entry(env: Any) -> EnvEntry:
-    described = _core.describe(env["name"])
+    spec = native_spec(env["name"])
     brought = ":" in env["name"]
     options = []
     for option in env["options"]:
@@ -72,39 +80,35 @@ def _entry(env: Any) -> EnvEntry:
         name=env["name"],
         about=env["about"],
         gymnasium_id="" if brought else f"hotloop/{env['gymnasium_id']}",
-        seats=described["seats"],
-        observation=_observation_text(described["observation"]),
-        action=_action_text(described["action"]),
-        masked=described["masked"],
-        terms=tuple(described["terms"]),
-        metrics=tuple(described["metrics"]),
-        infos=tuple(name for name, _ in described["infos"]),
-        state=tuple(name for name, _, _ in described["state"]),
+        seats=spec.seats,
+        observation=_observation_text(spec.observation),
+        action=_action_text(spec.action),
+        masked=spec.masked,
+        terms=spec.terms,
+        metrics=spec.metrics,
+        infos=tuple(name for name, _ in spec.infos),
+        state=spec.state,
         options=tuple(options),
     )
 
 
-def _observation_text(observation: dict[str, Any]) -> str:
-    match observation["kind"]:
-        case "discrete":
-            return f"Discrete({observation['n']})"
-        case "bytes":
-            return f"Box({_shape_text(observation['shape'])}, uint8)"
+def _observation_text(observation: Observation) -> str:
+    if isinstance(observation, DiscreteObservation):
+        return f"Discrete({observation.n})"
+    return f"Box({_shape_text(observation.shape)}, {observation.dtype.__name__})"
+
+
+def _action_text(action: Action) -> str:
+    match action:
+        case DiscreteAction():
+            return f"Discrete({action.n})"
+        case MultiDiscreteAction():
+            return f"MultiDiscrete({list(action.n)})"
         case _:
-            return f"Box({_shape_text(observation['shape'])}, float32)"
+            return f"Box({_shape_text(action.shape)}, float32)"
 
 
-def _action_text(action: dict[str, Any]) -> str:
-    match action["kind"]:
-        case "discrete":
-            return f"Discrete({action['n']})"
-        case "multi-discrete":
-            return f"MultiDiscrete({action['n']})"
-        case _:
-            return f"Box({_shape_text([len(action['low'])])}, float32)"
-
-
-def _shape_text(shape: list[int]) -> str:
+def _shape_text(shape: tuple[int, ...]) -> str:
     return "x".join(map(str, shape))
 
 

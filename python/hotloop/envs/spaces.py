@@ -1,4 +1,4 @@
-"""Gymnasium's spaces for what the core describes."""
+"""Gymnasium's spaces for the spaces of an env spec."""
 
 from typing import Any
 
@@ -6,29 +6,38 @@ import numpy as np
 from gymnasium import Space, spaces
 from numpy.typing import NDArray
 
+from hotloop.envs.spec import (
+    Action,
+    BytesObservation,
+    DiscreteAction,
+    DiscreteObservation,
+    MultiDiscreteAction,
+    Observation,
+)
 
-def observation_space(observation: dict[str, Any]) -> Space[Any]:
-    """What one row sees."""
-    match observation["kind"]:
-        case "discrete":
-            return spaces.Discrete(observation["n"])
-        case "bytes":
-            return spaces.Box(0, observation["high"], tuple(observation["shape"]), np.uint8)
+
+def observation_space(observation: Observation) -> Space[Any]:
+    """Return the observation space of one row."""
+    match observation:
+        case DiscreteObservation():
+            return spaces.Discrete(observation.n)
+        case BytesObservation():
+            return spaces.Box(0, observation.high, observation.shape, np.uint8)
         case _:
-            low, high = (np.array(observation[end], np.float32) for end in ("low", "high"))
-            shape = tuple(observation["shape"])
+            low, high = (np.array(end, np.float32) for end in (observation.low, observation.high))
+            shape = observation.shape
             return spaces.Box(low.reshape(shape), high.reshape(shape), shape, np.float32)
 
 
-def action_space(action: dict[str, Any]) -> Space[Any]:
-    """What one row decides."""
-    match action["kind"]:
-        case "discrete":
-            return spaces.Discrete(action["n"])
-        case "multi-discrete":
-            return spaces.MultiDiscrete(action["n"])
+def action_space(action: Action) -> Space[Any]:
+    """Return the action space of one row."""
+    match action:
+        case DiscreteAction():
+            return spaces.Discrete(action.n)
+        case MultiDiscreteAction():
+            return spaces.MultiDiscrete(list(action.n))
         case _:
-            low, high = (np.array(action[end], np.float32) for end in ("low", "high"))
+            low, high = (np.array(end, np.float32) for end in (action.low, action.high))
             return spaces.Box(low, high, low.shape, np.float32)
 
 

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hotloop.envs.spec import ContinuousAction
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -15,26 +17,26 @@ if TYPE_CHECKING:
 
 def by_chance(episode: Episode) -> Chooser:
     """Legal actions, all equally likely; where amounts have no bounds, within 1 of 0 or of the bound there is."""
-    action = episode.described["action"]
+    action = episode.spec.action
     draws = np.random.default_rng([episode.seed, episode.index])
 
     def choose(obs: NDArray[Any], mask: NDArray[np.int8] | None, step: int) -> NDArray[Any]:
         rows = len(obs)
-        if action["kind"] == "continuous":
+        if isinstance(action, ContinuousAction):
             low, high = _bounds(action)
             amounts: NDArray[np.float32] = low + (high - low) * draws.random((rows, len(low)), np.float32)
             return amounts
-        sets = [action["n"]] if action["kind"] == "discrete" else action["n"]
+        sets = action.choices
         allowed = np.ones((rows, sum(sets)), np.int8) if mask is None else mask
         parts = np.split(allowed, np.cumsum(sets)[:-1], axis=1)
         choices = np.stack([_one_of_each(part, draws) for part in parts], 1)
-        return choices[:, 0] if action["kind"] == "discrete" else choices
+        return choices.reshape(rows, *action.shape)
 
     return choose
 
 
-def _bounds(action: dict[str, Any]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    low, high = np.array(action["low"], np.float32), np.array(action["high"], np.float32)
+def _bounds(action: ContinuousAction) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    low, high = np.array(action.low, np.float32), np.array(action.high, np.float32)
     below = np.where(np.isfinite(low), low, np.where(np.isfinite(high), high - 2, -1)).astype(np.float32)
     above = np.where(np.isfinite(high), high, below + 2).astype(np.float32)
     return below, above

@@ -11,6 +11,7 @@ import numpy as np
 
 from hotloop import _core
 from hotloop.envs.registry import is_native
+from hotloop.envs.spec import EnvSpec
 from hotloop.rendering.scene import Scene, scenes
 
 if TYPE_CHECKING:
@@ -49,8 +50,9 @@ class Episode:
             _native(env, options, index, action_repeat) if is_native(env) else _staged(env, options, index, render_mode)
         )
         self.options: dict[str, Any] = self._pool.options()
-        self.described = self._pool.describe()
-        self.seats: int = self.described["seats"]
+        pool = self._pool
+        self.spec = EnvSpec.from_json(pool.describe()) if isinstance(pool, _core.Pool) else pool.spec
+        self.seats = self.spec.seats
         self._pool.seed(seed)
         self.obs, self._info = self._pool.reset()
         self.actions: list[NDArray[Any]] = []

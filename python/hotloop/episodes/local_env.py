@@ -21,6 +21,8 @@ from hotloop.runners.health import EnvError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from hotloop.envs.spec import EnvSpec
+
 TEXT: Final = "ansi"
 PICTURE: Final = "rgb_array"
 # Of more numbers than these nobody reads each.
@@ -61,9 +63,10 @@ class Stage:
         """What it was made with."""
         return self._options
 
-    def describe(self) -> dict[str, Any]:
-        """Seats, spaces and masks. The rules of a Python env have no version that could be known."""
-        return {**self._runner.described, "state_version": 0}
+    @property
+    def spec(self) -> EnvSpec:
+        """The env's spec."""
+        return self._runner.env_spec
 
     def seed(self, seed: int) -> None:
         """What the next reset begins with."""
@@ -112,7 +115,7 @@ class Shows:
     """What an env is, and how it can show itself."""
 
     env: str
-    described: dict[str, Any]
+    spec: EnvSpec
     modes: tuple[str, ...]
     """The render modes that it names."""
     mode: str | None
@@ -158,7 +161,7 @@ def look(env: str, options: Mapping[str, Any]) -> Shows:
         pace = metadata.get("render_fps")
         return Shows(
             env,
-            stage.describe(),
+            stage.spec,
             tuple(metadata.get("render_modes") or ()),
             getattr(stage.env, "render_mode", None),
             _takes_mode(env),

@@ -14,6 +14,7 @@ import numpy as np
 
 from hotloop import _core
 from hotloop.envs.registry import is_native
+from hotloop.envs.spec import native_spec
 from hotloop.episodes.episode import Episode
 from hotloop.runners.health import EnvError
 
@@ -60,7 +61,7 @@ class Replay:
         """An episode as far as it was played."""
         return cls(
             env=episode.env,
-            state_version=episode.described["state_version"],
+            state_version=episode.spec.state_version,
             options=episode.options,
             action_repeat=episode.action_repeat,
             seed=episode.seed,
@@ -89,7 +90,7 @@ class Replay:
         if not _core.has_env(self.env):
             raise ReplayError(f"the replay is of the env {self.env!r}, which this version does not have")
         try:
-            version = _core.describe(self.env, self.options)["state_version"]
+            version = native_spec(self.env, self.options).state_version
         except (ValueError, TypeError) as error:
             raise ReplayError(
                 f"the replay was made by hotloop {self.made_by} with options that this version refuses: {error}"

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 
+from hotloop.envs.spec import Action, BytesObservation, ContinuousAction, EnvSpec, Observation
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -117,8 +119,8 @@ class Blueprint:
     options: Mapping[str, Any]
     steps: int
     description: Mapping[str, Any]
-    observation: Mapping[str, Any]
-    action: Mapping[str, Any]
+    observation: Observation
+    action: Action
     masked: bool
     weights: Mapping[str, NDArray[np.float32]]
     mean: NDArray[np.float32] | None
@@ -136,14 +138,15 @@ class Blueprint:
             )
         weights, statistics = checkpoint.policy()
         mean, scale = _normalisation(statistics)
+        spec = EnvSpec.from_json(manifest)
         return cls(
             env=manifest["env"],
             options=manifest["options"],
             steps=manifest["steps"],
             description=manifest["policy"],
-            observation=manifest["observation"],
-            action=manifest["action"],
-            masked=manifest["masked"],
+            observation=spec.observation,
+            action=spec.action,
+            masked=spec.masked,
             weights=weights,
             mean=mean,
             scale=scale,
@@ -152,17 +155,17 @@ class Blueprint:
     @property
     def continuous(self) -> bool:
         """Whether actions are amounts."""
-        return bool(self.action["kind"] == "continuous")
+        return isinstance(self.action, ContinuousAction)
 
     @property
     def sets(self) -> list[int]:
         """How many choices each set has; none for continuous actions."""
-        return [] if self.continuous else [int(n) for n in np.atleast_1d(self.action["n"])]
+        return list(self.action.choices)
 
     @property
     def outputs(self) -> int:
         """How many numbers decide about an action."""
-        return len(self.action["low"]) if self.continuous else sum(self.sets)
+        return self.action.outputs
 
     @property
     def memory_len(self) -> int:
@@ -192,23 +195,23 @@ class Blueprint:
             outputs, value = ends
             after = ops.joined(left) if left else None
         value = ops.single(value)
-        if self.continuous:
-            low, high = (ops.weight(end, np.array(self.action[end], np.float32)) for end in ("low", "high"))
+        if isinstance(self.action, ContinuousAction):
+            bounds = (("low", self.action.low), ("high", self.action.high))
+            low, high = (ops.weight(end, np.array(bound, np.float32)) for end, bound in bounds)
             log_std = ops.like_rows(ops.weight("constant.log_std", self.weights["log_std"]), outputs)
             return Outputs(ops.clipped(outputs, low, high), value, after, None, log_std, outputs)
         if mask is not None:
             outputs = ops.where(mask, outputs, ops.weight("forbidden", np.array(FORBIDDEN, np.float32)))
         best = [ops.best(part) for part in ops.split(outputs, self.sets)]
-        action = ops.single(best[0]) if self.action["kind"] == "discrete" else ops.joined(best)
+        action = ops.joined(best) if self.action.shape else ops.single(best[0])
         return Outputs(action, value, after, outputs, None, None)
 
     def _features(self, ops: Operations[T], seen: T) -> T:
-        kind = self.observation["kind"]
-        if kind == "discrete":
+        if self.observation.states:
             return seen
         x = ops.flat(seen)
-        if kind == "bytes":
-            x = ops.multiply(ops.real(x), ops.weight("byte", np.array(1.0 / self.observation["high"], np.float32)))
+        if isinstance(self.observation, BytesObservation):
+            x = ops.multiply(ops.real(x), ops.weight("byte", np.array(1.0 / self.observation.high, np.float32)))
         if self.mean is not None and self.scale is not None:
             centred = ops.subtract(x, ops.weight("observations.mean", self.mean))
             x = ops.multiply(centred, ops.weight("observations.scale", self.scale))
@@ -221,7 +224,7 @@ class Blueprint:
         if self.description.get("encoder") == "cnn":
             x = self._convolutions(ops, x, rest)
         first = 0
-        if self.observation["kind"] == "discrete":
+        if self.observation.states:
             if self.description["embedding"]:
                 x = ops.picked(self._weight(ops, f"{dense}embedding.weight"), x)
             else:
@@ -233,7 +236,7 @@ class Blueprint:
         return (x, None) if memory is None else self._remember(ops, x, rest, memory)
 
     def _convolutions(self, ops: Operations[T], x: T, rest: str) -> T:
-        shape = list(self.observation["shape"])
+        shape = list(self.observation.shape)
         x = ops.shaped(x, [1, *shape] if len(shape) == 2 else shape)
         if len(shape) == 3 and shape[2] <= shape[0]:
             x = ops.permuted(x, (0, 3, 1, 2))

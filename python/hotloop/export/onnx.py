@@ -156,14 +156,13 @@ def onnx_model(blueprint: Blueprint) -> Any:
     from onnx import TensorProto, helper
 
     kinds = {"discrete": TensorProto.INT64, "bytes": TensorProto.UINT8}
-    seen_kind = kinds.get(blueprint.observation["kind"], TensorProto.FLOAT)
-    seen_shape = [] if blueprint.observation["kind"] == "discrete" else blueprint.observation["shape"]
+    seen_kind = kinds.get(blueprint.observation.kind, TensorProto.FLOAT)
 
     def tensor(name: str, kind: int, *shape: int) -> Any:
         return helper.make_tensor_value_info(name, kind, [_BATCH, *shape])
 
-    real, memory_len, sets = TensorProto.FLOAT, blueprint.memory_len, blueprint.sets
-    inputs = [tensor("observation", seen_kind, *seen_shape)]
+    real, memory_len = TensorProto.FLOAT, blueprint.memory_len
+    inputs = [tensor("observation", seen_kind, *blueprint.observation.shape)]
     if blueprint.masked:
         inputs.append(tensor("action_mask", TensorProto.BOOL, blueprint.outputs))
     if memory_len:
@@ -175,9 +174,8 @@ def onnx_model(blueprint: Blueprint) -> Any:
         "action_mask" if "action_mask" in given else None,
         "memory" if "memory" in given else None,
     )
-    width = [len(sets)] if blueprint.action["kind"] == "multi-discrete" else []
-    amounts, choices = (real, blueprint.outputs), (TensorProto.INT64, *width)
-    outputs = [tensor("action", *(amounts if blueprint.continuous else choices)), tensor("value", real)]
+    action_kind = real if blueprint.continuous else TensorProto.INT64
+    outputs = [tensor("action", action_kind, *blueprint.action.shape), tensor("value", real)]
     graph.named(found.action, "action")
     graph.named(found.value, "value")
     for name, value in (("logits", found.logits), ("mean", found.mean), ("log_std", found.log_std)):

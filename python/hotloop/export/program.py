@@ -172,10 +172,9 @@ def write_program(path: Path, blueprint: Blueprint) -> None:
 
 def _examples(blueprint: Blueprint, rows: int) -> list[Tensor]:
     torch = import_torch()
-    kind = blueprint.observation["kind"]
-    dtype = {"discrete": torch.int64, "bytes": torch.uint8}.get(kind, torch.float32)
-    shape = () if kind == "discrete" else tuple(blueprint.observation["shape"])
-    found = [torch.zeros((rows, *shape), dtype=dtype)]
+    observation = blueprint.observation
+    dtype = {"discrete": torch.int64, "bytes": torch.uint8}.get(observation.kind, torch.float32)
+    found = [torch.zeros((rows, *observation.shape), dtype=dtype)]
     if blueprint.masked:
         found.append(torch.ones((rows, blueprint.outputs), dtype=torch.bool))
     if blueprint.memory_len:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from hotloop.envs.spec import BytesObservation
 from hotloop.export.blueprint import Blueprint, ExportError
 from hotloop.export.program import import_torch
 
@@ -116,11 +117,11 @@ def _log_prob(blueprint: Blueprint, logits: NDArray[Any], actions: NDArray[Any])
 
 def _observations(blueprint: Blueprint, draws: np.random.Generator) -> NDArray[Any]:
     observation = blueprint.observation
-    if observation["kind"] == "discrete":
-        return draws.integers(observation["n"], size=_ROWS, dtype=np.int64)
-    shape = (_ROWS, *observation["shape"])
-    if observation["kind"] == "bytes":
-        return draws.integers(observation["high"], size=shape, dtype=np.uint8, endpoint=True)
+    if observation.states:
+        return draws.integers(observation.states, size=_ROWS, dtype=np.int64)
+    shape = (_ROWS, *observation.shape)
+    if isinstance(observation, BytesObservation):
+        return draws.integers(observation.high, size=shape, dtype=np.uint8, endpoint=True)
     numbers = draws.standard_normal(shape)
     if blueprint.mean is not None and blueprint.scale is not None:
         numbers = (numbers.reshape(_ROWS, -1) * 3 / blueprint.scale + blueprint.mean).reshape(shape)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from hotloop.envs.spec import EnvSpec
 from hotloop.ppo.learners import build_player
 
 if TYPE_CHECKING:
@@ -36,14 +37,14 @@ def load(path: str | Path, *, trust: bool = False) -> Policy:
     return Policy(found)
 
 
-def _player(checkpoint: Checkpoint, described: dict[str, Any]) -> BatchPolicy:
+def _player(checkpoint: Checkpoint, spec: EnvSpec) -> BatchPolicy:
     """What acts: a table, or a native policy with its weights."""
     manifest = checkpoint.manifest
     if "table" in manifest:
         from hotloop.tabular.player import TablePlayer, load_table
 
         return TablePlayer(load_table(checkpoint))
-    learner = build_player(described, manifest["policy"], manifest["normalize_observations"])
+    learner = build_player(spec, manifest["policy"], manifest["normalize_observations"])
     weights, statistics = checkpoint.policy()
     learner.set_arrays(weights)
     learner.set_state(statistics)
@@ -62,11 +63,8 @@ class Policy:
         self.steps: int = manifest["steps"]
         self.gamma: float | None = manifest.get("gamma")
         # The spaces are kept with the policy, so that acting needs neither the env nor what the env needs.
-        described = {key: manifest[key] for key in ("seats", "observation", "action", "masked")}
-        self.described = described
-        self._observation = described["observation"]
-        self._action = described["action"]
-        self._learner = _player(checkpoint, described)
+        self.spec = EnvSpec.from_json(manifest)
+        self._learner = _player(checkpoint, self.spec)
         self._seed = seed
         self._drawn = 0
         self._memory: NDArray[np.float32] | None = None
@@ -123,29 +121,28 @@ class Policy:
         return self._memory
 
     def _batch(self, obs: ArrayLike) -> tuple[NDArray[Any], bool]:
-        kind = self._observation["kind"]
-        dtype = {"discrete": np.int64, "bytes": np.uint8}.get(kind, np.float32)
-        shape = () if kind == "discrete" else tuple(self._observation["shape"])
+        observation = self.spec.observation
+        shape, states = observation.shape, observation.states
         given = np.asarray(obs)
-        if kind == "discrete" and given.dtype.kind not in "iu":
+        if states and given.dtype.kind not in "iu":
             raise TypeError(f"obs has dtype {given.dtype}: {self.env} shows whole numbers")
-        array = np.asarray(given, dtype, order="C")
+        array = np.asarray(given, observation.dtype, order="C")
         single = array.shape == shape
         if not single and array.shape[1:] != shape:
             raise ValueError(f"obs has shape {array.shape}: expected {shape}, or a batch of that")
         batch = array.reshape(-1, *shape)
-        if kind == "discrete" and batch.size and not 0 <= batch.min() <= batch.max() < self._observation["n"]:
-            raise ValueError(f"obs holds {batch.min()} to {batch.max()}: expected 0 to {self._observation['n'] - 1}")
-        if dtype == np.float32 and not np.isfinite(batch).all():
+        if states and batch.size and not 0 <= batch.min() <= batch.max() < states:
+            raise ValueError(f"obs holds {batch.min()} to {batch.max()}: expected 0 to {states - 1}")
+        if batch.dtype == np.float32 and not np.isfinite(batch).all():
             raise ValueError("obs holds a number that is not finite: the policy has never seen one")
         return batch, single
 
     def _mask(self, mask: ArrayLike | None, rows: int) -> NDArray[np.int8] | None:
         if mask is None:
             return None
-        if self._action["kind"] == "continuous":
+        choices = sum(self.spec.action.choices)
+        if not choices:
             raise ValueError(f"mask was given, but the actions of {self.env} are continuous")
-        choices = int(np.sum(self._action["n"]))
         array = np.asarray(mask)
         if array.size != rows * choices:
             raise ValueError(f"mask has shape {array.shape}: expected {choices} entries for each of {rows} rows")

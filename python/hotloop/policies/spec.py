@@ -1,32 +1,32 @@
-"""A policy described by data: what checkpoints keep, and what a learner builds it from."""
+"""A policy as data: what checkpoints keep, and what a learner builds it from."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from hotloop.config.errors import ConfigError
 
 if TYPE_CHECKING:
     from hotloop.config import PolicyConfig
+    from hotloop.envs.spec import Observation
 
 # What a picture's sides have at least; smaller grids are read by dense layers unless the config says otherwise.
 _PICTURE: Final = 16
 
 
-def description(policy: PolicyConfig, observation: Mapping[str, Any]) -> dict[str, Any]:
+def description(policy: PolicyConfig, observation: Observation) -> dict[str, Any]:
     """What any learner builds a policy from, and what a checkpoint's manifest keeps."""
     if policy.module is not None:
         return {"module": policy.module, "module_options": dict(policy.module_options)}
-    described = native_description(policy)
+    values = native_description(policy)
     if takes_cnn(policy, observation):
-        described |= {"encoder": "cnn", "convolutions": [list(layer) for layer in policy.convolutions]}
-    return described
+        values |= {"encoder": "cnn", "convolutions": [list(layer) for layer in policy.convolutions]}
+    return values
 
 
 def native_description(policy: PolicyConfig) -> dict[str, Any]:
     """What the native learner builds a policy from."""
-    described = {
+    values = {
         "hidden": list(policy.hidden),
         "activation": policy.activation,
         "shared": policy.shared,
@@ -35,15 +35,15 @@ def native_description(policy: PolicyConfig) -> dict[str, Any]:
     }
     if policy.memory != "none":
         names = ("memory", "memory_size", "memory_layers")
-        described |= {name: getattr(policy, name) for name in names}
-    return described
+        values |= {name: getattr(policy, name) for name in names}
+    return values
 
 
-def takes_cnn(policy: PolicyConfig, observation: Mapping[str, Any]) -> bool:
+def takes_cnn(policy: PolicyConfig, observation: Observation) -> bool:
     """Whether observations go through convolutions first."""
-    shape = list(observation.get("shape", []))
+    shape = list(observation.shape)
     if policy.encoder == "cnn" and len(shape) not in (2, 3):
-        seen = f"have shape {shape}" if shape else f"are one of {observation['n']} states"
+        seen = f"have shape {shape}" if shape else f"are one of {observation.states} states"
         raise ConfigError(
             f"policy.encoder is cnn, but observations {seen}: a cnn reads grids (two axes) and pictures (three); "
             "set policy.encoder=mlp"

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from hotloop.config import Config
+    from hotloop.envs.spec import EnvSpec
     from hotloop.ppo.torch.learner import TorchLearner
 
     Floats = NDArray[np.float32]
@@ -72,9 +73,9 @@ class Choice(NamedTuple):
     why: str
 
 
-def choose(config: Config, described: Mapping[str, Any]) -> Choice:
+def choose(config: Config, spec: EnvSpec) -> Choice:
     """The learner that `train.learner` stands for, for an env with these spaces."""
-    needs_torch = beyond_native(config, described)
+    needs_torch = beyond_native(config, spec)
     if config.train.learner == "auto":
         return Choice("torch", needs_torch) if needs_torch else Choice("native", "it serves this policy on the CPU")
     if config.train.learner == "native" and needs_torch:
@@ -85,11 +86,11 @@ def choose(config: Config, described: Mapping[str, Any]) -> Choice:
     return Choice(config.train.learner, "train.learner names it")
 
 
-def beyond_native(config: Config, described: Mapping[str, Any]) -> str | None:
+def beyond_native(config: Config, spec: EnvSpec) -> str | None:
     """What a config asks for that the native learner does not do, in words."""
     if config.policy.module is not None:
         return f"policy.module is {config.policy.module}"
-    if takes_cnn(config.policy, described["observation"]):
+    if takes_cnn(config.policy, spec.observation):
         return "policy.encoder is cnn" if config.policy.encoder == "cnn" else "policy.encoder auto is cnn for pictures"
     if config.torch.device not in ("auto", "cpu"):
         return f"torch.device is {config.torch.device}"
@@ -99,14 +100,14 @@ def beyond_native(config: Config, described: Mapping[str, Any]) -> str | None:
 
 
 def build(
-    config: Config, described: Mapping[str, Any], rows: int, *, attempt: int = 0, num_threads: int | None = None
+    config: Config, spec: EnvSpec, rows: int, *, attempt: int = 0, num_threads: int | None = None
 ) -> _core.PpoLearner | TorchLearner:
     """The learner of a run, with its first weights, for an env with these spaces."""
-    if choose(config, described).name == "native":
-        return build_native(config, described, rows, attempt=attempt, num_threads=num_threads)
+    if choose(config, spec).name == "native":
+        return build_native(config, spec, rows, attempt=attempt, num_threads=num_threads)
     return torch_learner()(
-        described,
-        description(config.policy, described["observation"]),
+        spec,
+        description(config.policy, spec.observation),
         config.torch,
         rows=rows,
         horizon=config.ppo.horizon,
@@ -121,11 +122,11 @@ def build(
 
 
 def build_native(
-    config: Config, described: Mapping[str, Any], rows: int, *, attempt: int = 0, num_threads: int | None = None
+    config: Config, spec: EnvSpec, rows: int, *, attempt: int = 0, num_threads: int | None = None
 ) -> _core.PpoLearner:
     """The native learner of a run, with its first weights, for an env with these spaces."""
     return _core.PpoLearner(
-        described,
+        spec.to_json(),
         None,
         native_description(config.policy),
         rows=rows,
@@ -139,15 +140,13 @@ def build_native(
     )
 
 
-def build_player(
-    described: Mapping[str, Any], policy: dict[str, Any], normalize: bool
-) -> _core.PpoLearner | TorchLearner:
+def build_player(spec: EnvSpec, policy: dict[str, Any], normalize: bool) -> _core.PpoLearner | TorchLearner:
     """A policy that only acts: native if it can be."""
     if "module" in policy or "encoder" in policy:
         from hotloop.config.models import TorchConfig
 
         return torch_learner()(
-            described,
+            spec,
             policy,
             TorchConfig(device="cpu"),
             rows=1,
@@ -157,7 +156,7 @@ def build_player(
             normalize_observations=normalize,
         )
     return _core.PpoLearner(
-        described, None, policy, rows=1, horizon=1, seed=0, num_threads=1, normalize_observations=normalize
+        spec.to_json(), None, policy, rows=1, horizon=1, seed=0, num_threads=1, normalize_observations=normalize
     )
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hotloop import _core
+from hotloop.envs.spec import ContinuousAction
 from hotloop.runners.layout import HISTORY
 
 if TYPE_CHECKING:
@@ -14,19 +15,18 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
+    from hotloop.envs.spec import Action
+
 
 class ActionTaker:
     """Checks actions and writes them where workers read them."""
 
-    def __init__(
-        self, described: Mapping[str, Any], views: Mapping[str, NDArray[Any]], rows_of: Sequence[slice]
-    ) -> None:
-        action = described["action"]
+    def __init__(self, action: Action, views: Mapping[str, NDArray[Any]], rows_of: Sequence[slice]) -> None:
         self._views = views
-        self._kind = action["kind"]
-        self._choices = np.atleast_1d(np.asarray(action.get("n", 0)))
-        if self._kind == "continuous":
-            self._low, self._high = (np.asarray(action[end], np.float32) for end in ("low", "high"))
+        self._kind = action.kind
+        self._choices = np.array(action.choices, np.int64)
+        if isinstance(action, ContinuousAction):
+            self._low, self._high = (np.asarray(end, np.float32) for end in (action.low, action.high))
         self._mask = views.get("mask")
         self._rows_of = rows_of
         self._plain = None

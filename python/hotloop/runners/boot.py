@@ -53,7 +53,7 @@ def main() -> None:
         load_package(package)
         make = maker(order["source"])
         envs = [make() for _ in range(order["envs"])]
-        connection.send(("made", envs[0].described))
+        connection.send(("made", envs[0].spec))
         told = connection.recv()
         serve(connection, memory, make, envs, order["worker"], told)
     except EOFError:
@@ -85,8 +85,8 @@ def serve(connection: Connection[Any, Any], fd: int, make: Any, envs: Any, index
     from hotloop.runners.layout import Layout
     from hotloop.runners.worker import TALK, Worker
 
-    plan, described, infos, autoreset, awake = told
-    layout = Layout(plan, described, infos)
+    plan, spec, infos, autoreset, awake = told
+    layout = Layout(plan, spec, infos)
     memory = mmap.mmap(fd, layout.size)
     views = layout.views(memory)
     signals = _core.Signals(views["signals"], len(plan.workers), len(plan.groups))

@@ -13,8 +13,8 @@ class InfoMaker:
     Masks that are true for every row are views of one read-only array.
     """
 
-    def __init__(self, rows: int, described: Sequence[tuple[str, int]], wanted: Sequence[str]) -> None:
-        lengths = dict(described)
+    def __init__(self, rows: int, available: Sequence[tuple[str, int]], wanted: Sequence[str]) -> None:
+        lengths = dict(available)
         self._everyone = np.ones(rows, np.bool_)
         self._everyone.flags.writeable = False
         self._parts: list[tuple[str, int | slice]] = []

@@ -10,12 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hotloop import _core
+from hotloop.envs.spec import EnvSpec
 
 # Steps whose actions are kept, so that a fault can tell what was played before it.
 HISTORY: Final = 8
 _ALIGNMENT: Final = 64
-
-_KINDS: Final = {"box": np.float32, "bytes": np.uint8, "discrete": np.int64}
 
 
 @dataclass(frozen=True)
@@ -43,21 +42,18 @@ class Plan:
 class Layout:
     """Names, types and shapes of all shared arrays for some envs."""
 
-    def __init__(self, plan: Plan, described: dict[str, Any], infos: tuple[str, ...]) -> None:
+    def __init__(self, plan: Plan, spec: EnvSpec, infos: tuple[str, ...]) -> None:
         self.plan = plan
-        self.described = described
+        self.spec = spec
         self.infos = infos
         rows, envs, groups = plan.envs * plan.seats, plan.envs, len(plan.groups)
-        observation, action = described["observation"], described["action"]
-        seen = (rows, *observation.get("shape", ()))
-        width = {"discrete": (), "multi-discrete": (len(action.get("n", ())) if action["kind"] != "discrete" else 0,)}
-        shape = width.get(action["kind"], (len(action.get("low", ())),))
-        amounts = action["kind"] == "continuous"
+        observation, action = spec.observation, spec.action
+        seen = (rows, *observation.shape)
         self._arrays: dict[str, tuple[Any, tuple[int, ...]]] = {
             "signals": (np.uint32, (_core.Signals.words(len(plan.workers), groups),)),
-            "obs": (_KINDS[observation["kind"]], seen),
-            "final_obs": (_KINDS[observation["kind"]], seen),
-            "action": (np.float32 if amounts else np.int64, (HISTORY, rows, *shape)),
+            "obs": (observation.dtype, seen),
+            "final_obs": (observation.dtype, seen),
+            "action": (action.dtype, (HISTORY, rows, *action.shape)),
             "reward": (np.float32, (rows,)),
             "terminated": (np.bool_, (rows,)),
             "truncated": (np.bool_, (rows,)),
@@ -87,10 +83,9 @@ class Layout:
             "pulse": (np.float64, (len(plan.workers), 2)),
             "cursor": (np.int64, (len(plan.workers),)),
         }
-        if described["masked"]:
-            choices = action["n"] if isinstance(action["n"], list) else [action["n"]]
-            self._arrays["mask"] = (np.int8, (rows, sum(choices)))
-            self._arrays["final_mask"] = (np.int8, (rows, sum(choices)))
+        if spec.masked:
+            self._arrays["mask"] = (np.int8, (rows, sum(action.choices)))
+            self._arrays["final_mask"] = (np.int8, (rows, sum(action.choices)))
         self.size = 0
         self._offsets = {}
         for name, (dtype, shape) in self._arrays.items():

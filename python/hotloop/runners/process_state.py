@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
+    from hotloop.envs.spec import EnvSpec
     from hotloop.runners.worker_pool import WorkerPool
 
 _MAGIC: Final = b"hotloop python envs 1\n"
@@ -34,7 +35,7 @@ def pack(pool: WorkerPool, name: str) -> bytes:
                 arrays |= {f"total.{env}": np.asarray(total), f"length.{env}": np.asarray(length)}
     file = io.BytesIO()
     np.savez(file, allow_pickle=False, **arrays)
-    header = {"env": name, "envs": pool.plan.envs, "described": pool.described, "offered": offered}
+    header = {"env": name, "envs": pool.plan.envs, "described": _header(pool.spec), "offered": offered}
     body = json.dumps(header).encode() + b"\n" + file.getvalue()
     return _MAGIC + hashlib.sha256(body).digest() + body
 
@@ -47,7 +48,7 @@ def unpack(pool: WorkerPool, name: str, state: bytes) -> NDArray[np.bool_]:
         raise ValueError("this is no snapshot of Python envs, or it is damaged")
     told, _, packed = body.partition(b"\n")
     header = json.loads(told)
-    if header["env"] != name or header["envs"] != pool.plan.envs or header["described"] != _plain(pool.described):
+    if header["env"] != name or header["envs"] != pool.plan.envs or header["described"] != _header(pool.spec):
         raise ValueError(
             f"the snapshot is of {header['envs']} envs {header['env']!r}, this runner has {pool.plan.envs} of "
             f"{name!r}, or their spaces differ"
@@ -124,5 +125,6 @@ def _state_of(arrays: Any, env: int) -> dict[str, NDArray[Any]]:
     return {key[len(prefix) :]: arrays[key] for key in arrays.files if key.startswith(prefix)}
 
 
-def _plain(described: dict[str, Any]) -> Any:
-    return json.loads(json.dumps(described))
+def _header(spec: EnvSpec) -> dict[str, Any]:
+    """Return the part of a spec that decides whether a snapshot fits."""
+    return {**spec.to_json(), "apart": True} if spec.independent_rows else spec.to_json()

@@ -8,6 +8,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -80,7 +81,7 @@ class ProcessRunner(Runner):
             python=python,
             paths=paths,
         )
-        self.described = {**self._pool.described, "terms": ["reward"], "metrics": [], "infos": [(n, 1) for n in wanted]}
+        self.env_spec = replace(self._pool.spec, infos=tuple((name, 1) for name in wanted))
         self._views = self._pool.views
         plan = self._pool.plan
         self.env_count = num_envs
@@ -92,23 +93,23 @@ class ProcessRunner(Runner):
         self.first_env = first_env
         self.options = dict(options or {})
         self.metadata = {"autoreset_mode": mode, "render_modes": []}
-        self.single_observation_space = observation_space(self.described["observation"])
-        self.single_action_space = action_space(self.described["action"])
+        self.single_observation_space = observation_space(self.env_spec.observation)
+        self.single_action_space = action_space(self.env_spec.action)
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
-        self.masked = self.described["masked"]
+        self.masked = self.env_spec.masked
         self.reward_terms = ("reward",)
         self.metrics: tuple[str, ...] = ()
         self._same_step = mode == AutoresetMode.SAME_STEP
         self._disabled = mode == AutoresetMode.DISABLED
         # Whether an env's next episode is counted when the end of its last is.
-        self._has_begun = self._same_step and not self.described.get("apart", False)
-        self._infos = InfoMaker(self.num_envs, self.described["infos"], wanted)
+        self._has_begun = self._same_step and not self.env_spec.independent_rows
+        self._infos = InfoMaker(self.num_envs, self.env_spec.infos, wanted)
         self._told = (["mask"] if self.masked else []) + (["valid", "policy"] if self.seats > 1 else [])
         self._told += ["infos"] if wanted else []
         self._book = EpisodeBook(self.num_envs)
         self._rows = [plan.rows_of(group) for group in range(self.num_groups)]
-        self._take = ActionTaker(self.described, self._views, self._rows)
+        self._take = ActionTaker(self.env_spec.action, self._views, self._rows)
         self._numbers = np.arange(self.num_envs)
         # A group's part of each array stays where it is.
         self._parts = [tuple(self._views[name][rows] for name in _OUTCOME) for rows in self._rows]
@@ -266,7 +267,7 @@ class ProcessRunner(Runner):
             count = len(self._numbers[rows])
             self._infos.complete(info, count)
             if "infos" in self._told:
-                for i, (name, _) in enumerate(self.described["infos"]):
+                for i, (name, _) in enumerate(self.env_spec.infos):
                     info[f"_{name}"] = views["told"][rows][:, i].copy()
         return info
 

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from hotloop import _core
 from hotloop.envs.spaces import action_space, observation_space
+from hotloop.envs.spec import EnvSpec
 from hotloop.rendering import MODES, as_picture, as_text, check_mode, pace
 from hotloop.rendering.scene import scenes
 from hotloop.runners import arguments
@@ -71,10 +72,10 @@ class ThreadRunner(Runner):
             action_repeat=action_repeat,
         )
         self._step = self._pool.step
-        described = self._pool.describe()
+        spec = self.env_spec = EnvSpec.from_json(self._pool.describe())
         self.name = env
         self.env_count = num_envs
-        self.seats = described["seats"]
+        self.seats = spec.seats
         self.num_envs = num_envs * self.seats
         self.num_threads = self._pool.num_threads
         self.num_groups = self._pool.num_groups
@@ -84,16 +85,16 @@ class ThreadRunner(Runner):
         self.options = self._pool.options()
         self.metadata = {"autoreset_mode": mode, "render_modes": list(MODES), "render_fps": pace(env)}
         self.render_mode = render_mode
-        self.single_observation_space = observation_space(described["observation"])
-        self.single_action_space = action_space(described["action"])
+        self.single_observation_space = observation_space(spec.observation)
+        self.single_action_space = action_space(spec.action)
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
-        self.masked = described["masked"]
-        self.reward_terms = tuple(described["terms"])
-        self.metrics = tuple(described["metrics"])
+        self.masked = spec.masked
+        self.reward_terms = spec.terms
+        self.metrics = spec.metrics
 
         self._same_step = mode == AutoresetMode.SAME_STEP
-        self._infos = InfoMaker(self.num_envs, described["infos"], wanted)
+        self._infos = InfoMaker(self.num_envs, spec.infos, wanted)
         # What `info` holds besides what was asked for; rollouts have `valid` and `policy` for one seat too.
         self._told = ["action_mask"] if self.masked else []
         self._told += ["valid", "policy"] if self.seats > 1 else []

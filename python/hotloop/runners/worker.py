@@ -120,7 +120,7 @@ class Worker:
         self._tell = tell
         self._views = layout.views(memory)
         self._alone = plan.seats == 1
-        self._apart = layout.described.get("apart", False)
+        self._apart = layout.spec.independent_rows
         self.groups = list(range(*plan.workers[index]))
         self._groups = {group: self._make_group(group) for group in self.groups}
         self._places: dict[int, Place] = {}

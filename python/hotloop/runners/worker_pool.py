@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hotloop.envs.adapters.rows import Adapted
+    from hotloop.envs.spec import EnvSpec
 
 
 _HOUR: Final = 3600.0
@@ -101,10 +102,10 @@ class WorkerPool:
         else:
             self._open(num_envs)
 
-    def _lay_out(self, num_envs: int, described: dict[str, Any]) -> None:
-        self.described = described
-        self._plan = cut(num_envs, described["seats"], len(self._plan.workers), self._groups_per_worker)
-        self.layout = Layout(self._plan, described, self._infos)
+    def _lay_out(self, num_envs: int, spec: EnvSpec) -> None:
+        self.spec = spec
+        self._plan = cut(num_envs, spec.seats, len(self._plan.workers), self._groups_per_worker)
+        self.layout = Layout(self._plan, spec, self._infos)
 
     def _adopt(self, memory: Any) -> None:
         self.views = self.layout.views(memory)
@@ -123,7 +124,7 @@ class WorkerPool:
         sys.path += [path for path in self._paths if path not in sys.path]
         make = maker(self._source)
         envs = [make() for _ in range(num_envs)]
-        self._lay_out(num_envs, envs[0].described)
+        self._lay_out(num_envs, envs[0].spec)
         memory = mmap.mmap(-1, self.layout.size)
         self._adopt(memory)
         self._local = [Worker(0, self.layout, memory, make, self._autoreset, envs, None)]
@@ -137,11 +138,11 @@ class WorkerPool:
         self._life_read, self._life_write = os.pipe()
         try:
             self._children = [self._start(worker) for worker in range(len(self._plan.workers))]
-            described = [self._wait_for(child, "made") for child in self._children]
-            for worker, other in enumerate(described):
-                if other != described[0]:
+            specs = [self._wait_for(child, "made") for child in self._children]
+            for worker, other in enumerate(specs):
+                if other != specs[0]:
                     raise EnvError(f"the envs of worker {worker} have other spaces than those of worker 0: {other}")
-            self._lay_out(num_envs, described[0])
+            self._lay_out(num_envs, specs[0])
             os.ftruncate(self._memory_fd, self.layout.size)
             self._adopt(mmap.mmap(self._memory_fd, self.layout.size))
             for child in self._children:
@@ -168,7 +169,7 @@ class WorkerPool:
     def _introduce(self, child: Child) -> None:
         # Where every worker has a core, it may wait there for its next step.
         awake = len(self._plan.workers) <= _core.usable_cores()
-        child.connection.send((self._plan, self.described, self._infos, self._autoreset, awake))
+        child.connection.send((self._plan, self.spec, self._infos, self._autoreset, awake))
         child.state = "made"
 
     def _wait_for(self, child: Child, word: str) -> Any:
@@ -301,7 +302,7 @@ class WorkerPool:
                 case "failed":
                     child.failure = (told[1], told[2])
                 case "made":
-                    if told[1] != self.described:
+                    if told[1] != self.spec:
                         child.end("raise", f"its envs have other spaces than before: {told[1]}")
                     else:
                         self._introduce(child)

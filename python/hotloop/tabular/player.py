@@ -64,8 +64,8 @@ def from_arrays(arrays: Arrays, description: dict[str, Any]) -> _core.QTable:
 
 def load_table(checkpoint: Checkpoint) -> _core.QTable:
     """The table of a checkpoint."""
-    described = checkpoint.manifest.get("table")
-    if described is None:
+    table = checkpoint.manifest.get("table")
+    if table is None:
         raise CheckpointError(f"{checkpoint.path} holds a policy of {checkpoint.manifest['env']!r} that is no table")
     weights, _ = checkpoint.policy()
-    return from_arrays(weights, described)
+    return from_arrays(weights, table)

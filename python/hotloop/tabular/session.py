@@ -123,8 +123,8 @@ class TabularSession:
         }
         self._error = [0.0, 0]
         rates = {"learning_rate": self.learning_rate, "entropy": math.nan}
-        described = self.spaces.described
-        report = self.counters.report(rates, described["terms"], described["metrics"], None, measures)
+        spec = self.spaces.spec
+        report = self.counters.report(rates, spec.terms, spec.metrics, None, measures)
         self.counters.since = Since()
         return report
 
@@ -162,7 +162,7 @@ class TabularSession:
         facts = manifest(
             self.config,
             self.counters,
-            self.spaces.described,
+            self.spaces.spec,
             learner=self.engine.about,
             threads=threads(self.config),
             date=date,
@@ -202,12 +202,12 @@ class TabularSession:
 
     def _begin_with(self, arrays: Arrays) -> None:
         states = 0 if "states" in arrays else self.spaces.states
-        described = {
+        table = {
             "states": states,
             "actions": self.spaces.actions,
             "initial_value": self.config.tabular.initial_value,
         }
         try:
-            self.engine.set_table(from_arrays(arrays, described))
+            self.engine.set_table(from_arrays(arrays, table))
         except (CheckpointError, ValueError) as error:
             raise CheckpointError(f"the run to begin from has another table: {error}") from None

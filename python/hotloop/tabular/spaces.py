@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from hotloop.config.errors import ConfigError
+from hotloop.envs.spec import DiscreteAction, DiscreteObservation, EnvSpec, native_spec
 
 if TYPE_CHECKING:
     from hotloop.config import Config
@@ -20,48 +21,51 @@ class Spaces:
 
     states: int
     actions: int
-    described: dict[str, Any]
-    """As `_core.describe` tells it: seats, observation, action, masked, terms, metrics."""
+    spec: EnvSpec
 
 
 def spaces(config: Config) -> Spaces:
     """Of the config's env; a `ConfigError` if it has no such spaces."""
     name = config.env.name
-    described = _gymnasium(config) if name.startswith(GYMNASIUM) else _native(config)
-    observation, action = described["observation"], described["action"]
-    if observation["kind"] != "discrete":
+    spec = _gymnasium(config) if name.startswith(GYMNASIUM) else _native(config)
+    observation, action = spec.observation, spec.action
+    if not isinstance(observation, DiscreteObservation):
         hint = "; env.observation=id gives it numbered ones" if name == "tictactoe" else ""
         raise ConfigError(
-            f"{config.train.algorithm} needs numbered states, but {name} shows {observation['kind']} observations{hint}"
+            f"{config.train.algorithm} needs numbered states, but {name} shows {observation.kind} observations{hint}"
         )
-    if action["kind"] != "discrete":
-        raise ConfigError(f"{config.train.algorithm} needs numbered actions, but those of {name} are {action['kind']}")
-    if action["n"] > MOST_ACTIONS:
-        raise ConfigError(f"{name} has {action['n']} actions: a table takes {MOST_ACTIONS} at most")
-    return Spaces(observation["n"], action["n"], described)
+    if not isinstance(action, DiscreteAction):
+        raise ConfigError(f"{config.train.algorithm} needs numbered actions, but those of {name} are {action.kind}")
+    if action.n > MOST_ACTIONS:
+        raise ConfigError(f"{name} has {action.n} actions: a table takes {MOST_ACTIONS} at most")
+    return Spaces(observation.n, action.n, spec)
 
 
-def _native(config: Config) -> dict[str, Any]:
-    from hotloop import _core
-
+def _native(config: Config) -> EnvSpec:
     try:
-        return dict(_core.describe(config.env.name, config.env.options))
+        return native_spec(config.env.name, config.env.options)
     except (TypeError, ValueError) as error:
         raise ConfigError(f"env: {error}") from None
 
 
-def _gymnasium(config: Config) -> dict[str, Any]:
+def _gymnasium(config: Config) -> EnvSpec:
     from gymnasium import spaces as kinds
 
     env = make_gymnasium(config.env.name, config.env.options)
-    found = {}
-    for key, space in (("observation", env.observation_space), ("action", env.action_space)):
-        if isinstance(space, kinds.Discrete) and int(space.start) == 0:
-            found[key] = {"kind": "discrete", "n": int(space.n)}
-        else:
-            found[key] = {"kind": str(space), "n": 0}
+    observation, action = env.observation_space, env.action_space
     env.close()
-    return {"seats": 1, "masked": False, "terms": ["reward"], "metrics": [], **found}
+    for what, space in (("states", observation), ("actions", action)):
+        if not isinstance(space, kinds.Discrete) or int(space.start) != 0:
+            raise ConfigError(
+                f"{config.train.algorithm} needs numbered {what}, counted from 0, but those of {config.env.name} "
+                f"are {space}"
+            )
+    return EnvSpec(
+        seats=1,
+        observation=DiscreteObservation(int(observation.n)),
+        action=DiscreteAction(int(action.n)),
+        masked=False,
+    )
 
 
 def make_gymnasium(name: str, options: dict[str, Any]) -> Any:

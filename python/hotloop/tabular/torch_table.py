@@ -60,7 +60,7 @@ class TorchEngine:
             options=config.env.options,
             autoreset="same_step",
         )
-        if spaces.described["seats"] != 1:
+        if spaces.spec.seats != 1:
             raise ConfigError("tabular.table=torch takes envs with one agent: set tabular.table=dense for self-play")
         self._pool.seed(config.train.seed)
         self._seen = self._pool.reset()

@@ -12,6 +12,8 @@ from hotloop.training.callbacks import IterationReport, Statistics, TimeSplit
 from hotloop.training.evaluation import Evaluation
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from hotloop import _core
 
 _MEANS = ("policy_loss", "value_loss", "entropy", "kl", "clip_fraction", "gradient_norm", "epochs")
@@ -131,8 +133,8 @@ class Counters:
     def report(
         self,
         settings: dict[str, Any],
-        terms: list[str],
-        metrics: list[str],
+        terms: Sequence[str],
+        metrics: Sequence[str],
         statistics: Statistics | None,
         measures: dict[str, float] | None = None,
     ) -> IterationReport:

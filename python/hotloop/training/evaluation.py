@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from hotloop import _core
+from hotloop.envs.spec import native_spec
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -87,9 +88,8 @@ def evaluate(
     """Plays episodes of fresh envs, one per env (and agent), and counts them; `top` gets to see the best."""
     parts = []
     first_env = 0
-    metrics: list[str] = []
-    terms = 0
-    seats = _core.describe(env, options)["seats"]
+    spec = native_spec(env, options)
+    seats, metrics, terms = spec.seats, spec.metrics, len(spec.terms)
     envs = -(-episodes // seats)
     while first_env < envs:
         count = min(_AT_ONCE, envs - first_env)
@@ -102,8 +102,6 @@ def evaluate(
             autoreset="same_step",
             action_repeat=action_repeat,
         )
-        described = pool.describe()
-        metrics, terms = described["metrics"], len(described["terms"])
         pool.seed(seed)
         taken: list[NDArray[Any]] | None = None if top is None else []
         parts.append(_play(learner, pool, count * seats, first_env * seats, seed, deterministic, taken))

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from hotloop import _core
 from hotloop.training.errors import CheckpointError
 
 if TYPE_CHECKING:
     from hotloop.config import Config
+    from hotloop.envs.spec import EnvSpec
     from hotloop.training.checkpoint import Checkpoint
     from hotloop.training.counters import Counters
-
-_SPACES: Final = ("seats", "observation", "action", "masked")
 
 
 def identity(config: Config) -> dict[str, Any]:
@@ -23,14 +22,14 @@ def identity(config: Config) -> dict[str, Any]:
 
 
 def manifest(
-    config: Config, counters: Counters, described: Mapping[str, Any], *, learner: str, threads: int, date: str
+    config: Config, counters: Counters, spec: EnvSpec, *, learner: str, threads: int, date: str
 ) -> dict[str, Any]:
     """Return the entries that every algorithm's manifest has."""
     import numpy as np
 
     return {
         **identity(config),
-        **{key: described[key] for key in _SPACES},
+        **spec.to_json(),
         "steps": counters.steps,
         "iterations": counters.iterations,
         "attempt": counters.attempt,

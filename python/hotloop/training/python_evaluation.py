@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,9 +12,8 @@ from hotloop.training.sources import make_runner
 
 if TYPE_CHECKING:
     from hotloop.config import Config
+    from hotloop.envs.spec import EnvSpec
     from hotloop.policies.protocol import BatchPolicy
-
-_SEEN: Final = ("observation", "action", "masked")
 
 
 def evaluate_python(
@@ -25,16 +23,16 @@ def evaluate_python(
     episodes: int,
     seed: int,
     deterministic: bool = True,
-    known: Mapping[str, Any] | None = None,
+    known: EnvSpec | None = None,
 ) -> Evaluation:
     """Plays episodes on fresh processes; an episode that a fault cut is played again.
 
-    `known` describes what the policy sees and does, if that has to be checked.
+    `known` is the spec of the env that the policy was trained in, if that has to be checked.
     """
     envs = min(config.runner.num_envs, episodes)
     runner = make_runner(config.env.name, config.env.options, config.runner, envs)
     with runner:
-        if known is not None and any(runner.described[part] != known[part] for part in _SEEN):
+        if known is not None and not known.fits(runner.env_spec):
             raise ConfigError(f"the policy does not fit {config.env.name} with these options: other spaces")
         rows = runner.num_envs
         quota = -(-episodes // rows)

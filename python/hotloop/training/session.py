@@ -49,12 +49,12 @@ class Session:
             self.source = make_source(config, debug=debug)
         except ValueError as error:
             raise ConfigError(str(error)) from None
-        self.described = self.source.described
+        self.spec = self.source.spec
         rows = self.source.rows
         self.steps_per_iteration = rows * config.ppo.horizon
         try:
             threads = 1 if debug else None
-            self.learner = build(config, self.described, rows, attempt=attempt, num_threads=threads)
+            self.learner = build(config, self.spec, rows, attempt=attempt, num_threads=threads)
             if first is not None:
                 put_first_weights(self.learner, *first)
             self.source.reset(config.train.seed, attempt)
@@ -72,14 +72,14 @@ class Session:
 
     @property
     def _learner_name(self) -> str:
-        return choose(self.config, self.described).name
+        return choose(self.config, self.spec).name
 
     def _policy_spec(self) -> dict[str, Any]:
-        return description(self.config.policy, self.described["observation"])
+        return description(self.config.policy, self.spec.observation)
 
     def introduce(self) -> Introduction:
         """What learns, in words."""
-        chosen, config = choose(self.config, self.described), self.config
+        chosen, config = choose(self.config, self.spec), self.config
         sizes = config.policy.module or _sizes(config.policy)
         weights = self.learner.parameters
         return Introduction(
@@ -151,8 +151,8 @@ class Session:
         if with_statistics:
             from hotloop.training.statistics import statistics
 
-            found = statistics(self.learner, settings, self.described["action"])
-        report = self.counters.report(settings, self.described["terms"], self.described["metrics"], found)
+            found = statistics(self.learner, settings, self.spec.action)
+        report = self.counters.report(settings, self.spec.terms, self.spec.metrics, found)
         self.counters.since = Since()
         return report
 
@@ -188,7 +188,7 @@ class Session:
         facts = manifest(
             self.config,
             self.counters,
-            self.described,
+            self.spec,
             learner=self._learner_name,
             threads=self.learner.num_threads,
             date=date,

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hotloop import _core
+from hotloop.envs.spec import EnvSpec, native_spec
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from hotloop.config import Config
     from hotloop.config.models import RunnerConfig
     from hotloop.ppo.learners import Learner
@@ -24,8 +23,7 @@ _GROUP_ROWS = 64
 class Source(Protocol):
     """The envs of a run, and how an iteration is made with them."""
 
-    described: Mapping[str, Any]
-    """What `_core.describe` tells of a native env: spaces, seats, terms, metrics."""
+    spec: EnvSpec
     rows: int
     notes: tuple[str, ...]
     """Messages for a person: that envs restarted their episodes, say."""
@@ -68,8 +66,8 @@ class NativeSource:
 
     def __init__(self, config: Config, *, debug: bool = False) -> None:
         env, runner = config.env, config.runner
-        self.described: Mapping[str, Any] = _core.describe(env.name, env.options)
-        self.rows = runner.num_envs * self.described["seats"]
+        self.spec = native_spec(env.name, env.options)
+        self.rows = runner.num_envs * self.spec.seats
         self._debug = debug
         self._pool = _core.Pool(
             env.name,
@@ -130,8 +128,8 @@ class NativeSource:
 class ServedSource:
     """Any runner that resets envs in the same step; the policy serves the groups that are ready first."""
 
-    def __init__(self, runner: Runner, described: Mapping[str, Any]) -> None:
-        self.described = described
+    def __init__(self, runner: Runner, spec: EnvSpec) -> None:
+        self.spec = spec
         self.rows = runner.num_envs
         self.runner = runner
         self.notes: tuple[str, ...] = ()
@@ -195,7 +193,7 @@ class PythonSource(ServedSource):
         from hotloop.config.checks import check_batches
 
         runner = make_runner(config.env.name, config.env.options, config.runner, config.runner.num_envs)
-        super().__init__(runner, runner.described)
+        super().__init__(runner, runner.env_spec)
         self._faults: list[Fault] = []
         self._runner = runner
         runner.listen(self._faults.append)

@@ -12,10 +12,11 @@ from hotloop.training.callbacks import Statistics
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from hotloop.envs.spec import Action
     from hotloop.ppo.learners import Learner
 
 
-def statistics(learner: Learner, settings: dict[str, Any], action: Mapping[str, Any]) -> Statistics:
+def statistics(learner: Learner, settings: dict[str, Any], action: Action) -> Statistics:
     """Of the weights as they are, the gradient over the last rollout, and the actions in it."""
     gradients, _ = learner.gradient(settings)
     return Statistics(
@@ -39,15 +40,15 @@ def summaries(arrays: Mapping[str, NDArray[Any]]) -> dict[str, dict[str, float]]
     return told
 
 
-def actions(rollout: Mapping[str, NDArray[Any]], action: Mapping[str, Any]) -> dict[str, Any]:
+def actions(rollout: Mapping[str, NDArray[Any]], action: Action) -> dict[str, Any]:
     """How often each choice was taken, or mean and deviation of each amount, where the policy decided."""
     taken = rollout["action"][rollout["weight"] > 0]
-    if action["kind"] == "continuous":
+    if not action.choices:
         if not len(taken):
             return {"mean": [], "std": []}
         exact = taken.astype(np.float64)
         return {"mean": exact.mean(axis=0).tolist(), "std": exact.std(axis=0).tolist()}
-    sizes = [action["n"]] if action["kind"] == "discrete" else action["n"]
+    sizes = action.choices
     columns = taken.reshape(len(taken), len(sizes)).T
     shares = [
         (np.bincount(column, minlength=size) / max(1, len(taken))).tolist()

@@ -4,6 +4,7 @@ from typing import Any
 
 from hotloop import _core
 from hotloop.config import TorchConfig
+from hotloop.envs.spec import native_spec
 from hotloop.ppo.torch.learner import TorchLearner
 
 POLICY: dict[str, Any] = {"hidden": [64, 64], "activation": "tanh", "shared": True, "embedding": 0, "log_std": 0.0}
@@ -21,14 +22,14 @@ def torch_learner(
     **keywords: Any,
 ) -> TorchLearner:
     """A learner on one thread, for so many envs."""
-    described = _core.describe(env, options)
+    spec = native_spec(env, options)
     if "module" not in policy:
         policy = {**POLICY, **policy}
     return TorchLearner(
-        described,
+        spec,
         policy,
         TorchConfig(device="cpu", num_threads=1, **(config or {})),
-        rows=envs * described["seats"],
+        rows=envs * spec.seats,
         horizon=horizon,
         seed=seed,
         num_threads=1,

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from hotloop.config import ConfigError, load_config
+from hotloop.envs.spec import native_spec
 from hotloop.ppo.learners import build, choose
 from tests.ppo.torch.making import pool_of, torch_learner
 from tests.ppo.torch.test_parity import FULL
@@ -115,25 +116,21 @@ def test_a_device_that_is_not_there_is_refused() -> None:
     ],
 )
 def test_the_native_learner_says_which_part_it_cannot_build(overrides: dict[str, Any], part: str) -> None:
-    from hotloop import _core
-
     config = load_config("tag", overrides={**overrides, "train.learner": "native"})
-    described = _core.describe("tag", config.env.options)
+    spec = native_spec("tag", config.env.options)
     with pytest.raises(ConfigError, match=f"{part}.*set train.learner=torch"):
-        build(config, described, 4)
+        build(config, spec, 4)
     auto = load_config("tag", overrides=overrides)
-    assert choose(auto, described).name == "torch"
-    assert part in choose(auto, described).why
+    assert choose(auto, spec).name == "torch"
+    assert part in choose(auto, spec).why
 
 
 @pytest.mark.parametrize(("env", "seen"), [("cartpole", r"have shape \[4\]"), ("frozen-lake", "are one of 16 states")])
 def test_a_cnn_for_what_is_no_picture_is_refused(env: str, seen: str) -> None:
-    from hotloop import _core
-
     for learner in ("auto", "native", "torch"):
         config = load_config(env, overrides={"policy.encoder": "cnn", "train.learner": learner})
         with pytest.raises(ConfigError, match=f"policy.encoder is cnn, but observations {seen}.*policy.encoder=mlp"):
-            build(config, _core.describe(env), 4)
+            build(config, native_spec(env), 4)
 
 
 def printed_by(code: str, home: Path) -> str:

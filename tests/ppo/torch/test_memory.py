@@ -31,8 +31,8 @@ def off(found: dict[str, Any], exact: dict[str, torch.Tensor], name: str) -> flo
 def compare_both(task: str, policy: dict[str, Any], envs: int, horizon: int, length: int | None, within: float) -> None:
     """Both learners on one rollout, with the same weights, against float64."""
     native, rollout = filled(TASKS[task], policy, envs=envs, horizon=horizon, seed=3, sequence_length=length)
-    described = {**policy, "embedding": TASKS[task].embedding}
-    other = torch_learner(TASKS[task].env, TASKS[task].options, described, envs, horizon, sequence_length=length)
+    embedded = {**policy, "embedding": TASKS[task].embedding}
+    other = torch_learner(TASKS[task].env, TASKS[task].options, embedded, envs, horizon, sequence_length=length)
     other.set_arrays(native.arrays())
     for name, array in rollout.items():
         other.rollout()[name][...] = array

@@ -16,12 +16,12 @@ FULL = {**SETTINGS, "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-5}
 
 def both(task: Task, policy: dict[str, Any], envs: int, horizon: int, **keywords: Any) -> tuple[_core.PpoLearner, Any]:
     """A native and a torch learner of the same description."""
-    described = {"activation": "tanh", "shared": True, "log_std": 0.0, **policy, "embedding": task.embedding}
+    description = {"activation": "tanh", "shared": True, "log_std": 0.0, **policy, "embedding": task.embedding}
     rows = envs * _core.describe(task.env, task.options)["seats"]
     native = _core.PpoLearner(
-        task.env, task.options, described, rows=rows, horizon=horizon, seed=3, num_threads=1, **keywords
+        task.env, task.options, description, rows=rows, horizon=horizon, seed=3, num_threads=1, **keywords
     )
-    return native, torch_learner(task.env, task.options, described, envs, horizon, seed=3, **keywords)
+    return native, torch_learner(task.env, task.options, description, envs, horizon, seed=3, **keywords)
 
 
 @pytest.mark.parametrize("shared", [True, False])

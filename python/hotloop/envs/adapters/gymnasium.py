@@ -9,6 +9,7 @@ import numpy as np
 
 from hotloop.envs.adapters.rows import EnvOutputError, ObservationWriter, Rows, number, write_infos, write_mask
 from hotloop.envs.flatten import FlatAction, FlatObservation
+from hotloop.envs.spec import EnvSpec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,19 +44,16 @@ class GymnasiumEnv:
         self._action = FlatAction(env.action_space)
         # Whether there are masks shows only in an episode.
         _, info = env.reset(seed=0)
-        self.described: dict[str, Any] = {
-            "seats": 1,
-            "observation": self._flat.described,
-            "action": self._action.described,
-            "masked": "action_mask" in info and self._action.described["kind"] != "continuous",
-        }
+        action = self._action.spec
+        masked = "action_mask" in info and bool(action.choices)
+        self.spec = EnvSpec(seats=1, observation=self._flat.spec, action=action, masked=masked)
         self._write = ObservationWriter(self._flat).write
         # What needs no look at all before it is written.
         self._dtype = np.dtype(self._flat.dtype) if self._flat.plain else None
         self._shape = self._flat.shape
         self.decode = None if self._action.single and not self._action.start else self._action.unflatten
         """How the env's action is made of what was decided, if it is another."""
-        self.calls = (env.step, env.reset) if self._flat.plain and not self.described["masked"] else None
+        self.calls = (env.step, env.reset) if self._flat.plain and not masked else None
         """For who steps many such envs by one native call: `take` and `begin` are for what is not plain."""
 
     def bind(self, rows: Rows, infos: tuple[str, ...]) -> None:

@@ -22,12 +22,12 @@ class PufferEnv(Seats):
         self._env = self.env = env
         count = int(env.num_agents)
         action = env.single_action_space
-        super().__init__(list(range(count)), [env.single_observation_space] * count, [action] * count)
+        seen = [env.single_observation_space] * count
+        super().__init__(list(range(count)), seen, [action] * count, independent=True)
         if not self._flat.plain and self._flat.shape:
             raise SpaceError(f"the observation space {env.single_observation_space} is not a Box, as PufferLib has it")
         if not isinstance(action, spaces.Discrete | spaces.MultiDiscrete | spaces.Box):
             raise SpaceError(f"the action space {action} is none of Discrete, MultiDiscrete, Box, as PufferLib has it")
-        self.described["apart"] = True
         if isinstance(action, spaces.Box):
             self._first, self._dtype = np.zeros(1), action.dtype
         else:

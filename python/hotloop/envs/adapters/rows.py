@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hotloop.envs.flatten import FlatObservation
+    from hotloop.envs.spec import EnvSpec
 
 
 class EnvOutputError(RuntimeError):
@@ -34,9 +35,9 @@ class Rows(NamedTuple):
 
 
 class Adapted(Protocol):
-    """One env of any kind. `described` has seats, spaces and whether there are masks."""
+    """One env of any kind."""
 
-    described: dict[str, Any]
+    spec: EnvSpec
     env: Any
     """What was adapted."""
 

@@ -8,6 +8,7 @@ from gymnasium import spaces
 
 from hotloop.envs.adapters.rows import ObservationWriter, Rows, write_infos, write_mask
 from hotloop.envs.flatten import FlatAction, FlatObservation, SpaceError
+from hotloop.envs.spec import EnvSpec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,9 +19,20 @@ _NESTED = {"observation", "action_mask"}
 
 
 class Seats:
-    """The seats of an env; `agents` names them in order, `masked` says whether infos hold masks."""
+    """The seats of an env; `agents` names them in order.
 
-    def __init__(self, agents: list[Any], observations: list[Any], actions: list[Any], *, masked: bool = False) -> None:
+    `masked` says whether infos hold masks, `independent` whether agents end and restart episodes independently.
+    """
+
+    def __init__(
+        self,
+        agents: list[Any],
+        observations: list[Any],
+        actions: list[Any],
+        *,
+        masked: bool = False,
+        independent: bool = False,
+    ) -> None:
         if not agents:
             raise SpaceError("the env names no agents")
         for what, found in (("observation", observations), ("action", actions)):
@@ -37,13 +49,13 @@ class Seats:
         self._flat = FlatObservation(space["observation"] if self._nested else space)
         self.action = FlatAction(actions[0])
         self._write = ObservationWriter(self._flat).write
-        choices = self.action.described["kind"] != "continuous"
-        self.described: dict[str, Any] = {
-            "seats": len(agents),
-            "observation": self._flat.described,
-            "action": self.action.described,
-            "masked": (masked or self._nested) and choices,
-        }
+        self.spec = EnvSpec(
+            seats=len(agents),
+            observation=self._flat.spec,
+            action=self.action.spec,
+            masked=(masked or self._nested) and bool(self.action.spec.choices),
+            independent_rows=independent,
+        )
 
     def bind(self, rows: Rows, infos: tuple[str, ...]) -> None:
         """Where to write from now on."""

@@ -1,1 +1,1 @@
-"""Policies built of torch: the described ones, and modules of users."""
+"""Torch policies: the built-in networks, and users' own modules."""

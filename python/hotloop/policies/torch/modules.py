@@ -16,12 +16,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from hotloop.code import named_code
 from hotloop.config.errors import ConfigError
+from hotloop.envs.spec import EnvSpec
 
 _KEY = "policy.module"
 
@@ -40,21 +40,19 @@ class Spaces:
     """How many choices each set has; empty for continuous actions."""
 
     @classmethod
-    def of(cls, described: Mapping[str, Any]) -> Spaces:
-        """From what `_core.describe` tells."""
-        observation, action = described["observation"], described["action"]
-        continuous = action["kind"] == "continuous"
-        choices = () if continuous else tuple(int(n) for n in np.atleast_1d(action["n"]))
+    def of(cls, spec: EnvSpec) -> Spaces:
+        """Return the spaces of an env."""
+        action = spec.action
         return cls(
-            shape=tuple(observation.get("shape", ())),
-            states=observation["n"] if observation["kind"] == "discrete" else 0,
-            outputs=2 * len(action["low"]) if continuous else sum(choices),
-            choices=choices,
+            shape=spec.observation.shape,
+            states=spec.observation.states,
+            outputs=action.outputs if action.choices else 2 * action.outputs,
+            choices=action.choices,
         )
 
 
 class ModulePolicy(nn.Module):
-    """A user's module behind the interface of the described policies."""
+    """A user's module behind the interface of `Network`."""
 
     def __init__(self, module: nn.Module) -> None:
         super().__init__()
@@ -87,11 +85,11 @@ class ModulePolicy(nn.Module):
         return torch.stack(outputs), torch.stack(values)
 
 
-def build_module(described: Mapping[str, Any], policy: Mapping[str, Any], *, seed: int, attempt: int) -> ModulePolicy:
+def build_module(spec: EnvSpec, policy: Mapping[str, Any], *, seed: int, attempt: int) -> ModulePolicy:
     """The module that a description names, with weights that its own code drew from the run's seed."""
     name = policy["module"]
     made_by = named_code(name, _KEY)
-    spaces = Spaces.of(described)
+    spaces = Spaces.of(spec)
     key = hashlib.blake2b(f"{seed}/{attempt}/init".encode(), digest_size=8).digest()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(int.from_bytes(key, "little") >> 1)

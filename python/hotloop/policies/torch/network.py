@@ -1,9 +1,10 @@
-"""The described policies, built of torch. Arrays have the names, shapes and first values of the native learner's."""
+"""Torch networks of policies. Arrays have the names, shapes and initial values of the native learner's."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -13,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from hotloop import _core
+from hotloop.envs.spec import BoxObservation, EnvSpec, Observation
 from hotloop.policies.torch.memory import Memory, Weights
 
 ACTIVATIONS: Final[dict[str, Callable[[Tensor], Tensor]]] = {
@@ -28,16 +30,16 @@ _FIRST_CONVOLUTION: Final = 1 << 16
 class Layers(nn.Module):
     """Dense layers `0`, `1`, ...; a discrete observation picks rows of the first one, or of a table before it."""
 
-    def __init__(self, inputs: int, states: int, described: Mapping[str, Any]) -> None:
+    def __init__(self, inputs: int, states: int, policy: Mapping[str, Any]) -> None:
         super().__init__()
-        self.activate = ACTIVATIONS[described["activation"]]
+        self.activate = ACTIVATIONS[policy["activation"]]
         self.picks = states > 0
         self.embedding = None
         self.numbered: list[Weights] = []
-        if states and described["embedding"]:
-            inputs = described["embedding"]
+        if states and policy["embedding"]:
+            inputs = policy["embedding"]
             self.embedding = Weights(states, inputs)
-        for size in described["hidden"]:
+        for size in policy["hidden"]:
             is_table = states > 0 and self.embedding is None and not self.numbered
             layer = Weights(*((states, size) if is_table else (size, inputs)), bias=size)
             self.add_module(str(len(self.numbered)), layer)
@@ -63,13 +65,13 @@ class Layers(nn.Module):
 class Convolutions(nn.Module):
     """Layers `0`, `1`, ... over a picture or grid; the smaller of the first and last axis has the channels."""
 
-    def __init__(self, shape: list[int], described: Mapping[str, Any]) -> None:
+    def __init__(self, shape: list[int], policy: Mapping[str, Any]) -> None:
         super().__init__()
-        self.activate = ACTIVATIONS[described["activation"]]
+        self.activate = ACTIVATIONS[policy["activation"]]
         self.shape = shape
         self.channels_last = len(shape) == 3 and shape[2] <= shape[0]
         channels, *sides = (1, *shape) if len(shape) == 2 else (shape[2], *shape[:2]) if self.channels_last else shape
-        for k, (outputs, kernel, stride) in enumerate(described["convolutions"]):
+        for k, (outputs, kernel, stride) in enumerate(policy["convolutions"]):
             layer = nn.utils.skip_init(nn.Conv2d, channels, outputs, kernel, stride, kernel // 2)
             self.add_module(str(k), layer)
             sides = [(side + 2 * (kernel // 2) - kernel) // stride + 1 for side in sides]
@@ -92,32 +94,30 @@ class Convolutions(nn.Module):
 class Branch(Layers):
     """Everything from observations to outputs, for policy or value alone."""
 
-    def __init__(self, observation: Mapping[str, Any], described: Mapping[str, Any], outputs: int) -> None:
-        convolutions, inputs, states = _first(observation, described)
-        super().__init__(inputs, states, described)
+    def __init__(self, observation: Observation, policy: Mapping[str, Any], outputs: int) -> None:
+        convolutions, inputs, states = _first(observation, policy)
+        super().__init__(inputs, states, policy)
         self.conv = convolutions
-        self.memory = _memory(described, self.width)
+        self.memory = _memory(policy, self.width)
         self.head = Weights(outputs, self.memory.size if self.memory else self.width, bias=outputs)
 
 
 class Network(nn.Module):
-    """A described policy: outputs, value and memory of observations and memory."""
+    """A policy: outputs, value and memory of observations and memory."""
 
-    def __init__(
-        self, observation: Mapping[str, Any], described: Mapping[str, Any], outputs: int, continuous: bool
-    ) -> None:
+    def __init__(self, observation: Observation, policy: Mapping[str, Any], outputs: int, continuous: bool) -> None:
         super().__init__()
-        self.shared: bool = described["shared"]
+        self.shared: bool = policy["shared"]
         self.outputs = outputs
         if self.shared:
-            self.conv, inputs, states = _first(observation, described)
-            self.trunk = Layers(inputs, states, described)
-            self.memory = _memory(described, self.trunk.width)
+            self.conv, inputs, states = _first(observation, policy)
+            self.trunk = Layers(inputs, states, policy)
+            self.memory = _memory(policy, self.trunk.width)
             width = self.memory.size if self.memory else self.trunk.width
             self.heads = Weights(outputs + 1, width, bias=outputs + 1)
         else:
-            self.policy = Branch(observation, described, outputs)
-            self.value = Branch(observation, described, 1)
+            self.policy = Branch(observation, policy, outputs)
+            self.value = Branch(observation, policy, 1)
         self.log_std = nn.Parameter(torch.empty(outputs)) if continuous else None
 
     @property
@@ -179,29 +179,26 @@ class Network(nn.Module):
         return outputs, value
 
 
-def _first(observation: Mapping[str, Any], described: Mapping[str, Any]) -> tuple[Convolutions | None, int, int]:
+def _first(observation: Observation, policy: Mapping[str, Any]) -> tuple[Convolutions | None, int, int]:
     """Convolutions if there are any, how many numbers the dense layers are fed, and how many states there are."""
-    if observation["kind"] == "discrete":
-        return None, 0, observation["n"]
-    if described.get("encoder") == "cnn":
-        convolutions = Convolutions(list(observation["shape"]), described)
+    if observation.states:
+        return None, 0, observation.states
+    if policy.get("encoder") == "cnn":
+        convolutions = Convolutions(list(observation.shape), policy)
         return convolutions, convolutions.width, 0
-    return None, math.prod(observation["shape"]), 0
+    return None, math.prod(observation.shape), 0
 
 
-def _memory(described: Mapping[str, Any], inputs: int) -> Memory | None:
-    if described.get("memory", "none") == "none":
+def _memory(policy: Mapping[str, Any], inputs: int) -> Memory | None:
+    if policy.get("memory", "none") == "none":
         return None
-    return Memory(described["memory"], inputs, described["memory_size"], described["memory_layers"])
+    return Memory(policy["memory"], inputs, policy["memory_size"], policy["memory_layers"])
 
 
-def build_network(spaces: Mapping[str, Any], described: Mapping[str, Any], *, seed: int, attempt: int) -> Network:
-    """A described policy with its first weights, which are the native learner's where both have the array."""
-    action = spaces["action"]
-    continuous = action["kind"] == "continuous"
-    outputs = len(action["low"]) if continuous else int(np.sum(action["n"]))
-    network = Network(spaces["observation"], described, outputs, continuous)
-    first = first_arrays(network, spaces, described, seed=seed, attempt=attempt)
+def build_network(spec: EnvSpec, policy: Mapping[str, Any], *, seed: int, attempt: int) -> Network:
+    """A policy with its first weights, which are the native learner's where both have the array."""
+    network = Network(spec.observation, policy, spec.action.outputs, continuous=not spec.action.choices)
+    first = first_arrays(network, spec, policy, seed=seed, attempt=attempt)
     with torch.no_grad():
         for name, parameter in network.named_parameters():
             parameter.copy_(torch.from_numpy(first[name]))
@@ -209,18 +206,18 @@ def build_network(spaces: Mapping[str, Any], described: Mapping[str, Any], *, se
 
 
 def first_arrays(
-    network: Network, spaces: Mapping[str, Any], described: Mapping[str, Any], *, seed: int, attempt: int
+    network: Network, spec: EnvSpec, policy: Mapping[str, Any], *, seed: int, attempt: int
 ) -> dict[str, NDArray[np.float32]]:
     """The first value of every array, by the native code."""
-    native = {key: value for key, value in described.items() if key not in ("encoder", "convolutions")}
-    seen = dict(spaces["observation"])
+    native = {key: value for key, value in policy.items() if key not in ("encoder", "convolutions")}
     convolutions = [(name, part) for name, part in network.named_modules() if isinstance(part, Convolutions)]
     if convolutions:
         # To the rest, features are observations like any others.
         width = convolutions[0][1].width
-        seen = {"kind": "box", "shape": [width], "low": [-math.inf] * width, "high": [math.inf] * width}
+        features = BoxObservation((width,), (-math.inf,) * width, (math.inf,) * width)
+        spec = replace(spec, observation=features)
     learner = _core.PpoLearner(
-        {**spaces, "observation": seen},
+        spec.to_json(),
         None,
         native,
         rows=1,

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from hotloop.envs.spec import BytesObservation, Observation
 from hotloop.ppo.torch.loss import Batch
 
 Order = Callable[[int], Tensor]
@@ -19,11 +20,11 @@ Order = Callable[[int], Tensor]
 class Features:
     """From observations as envs give them to what networks are fed, as the native learner does it."""
 
-    def __init__(self, observation: Mapping[str, Any], device: torch.device) -> None:
+    def __init__(self, observation: Observation, device: torch.device) -> None:
         self._device = device
-        self._states = observation["n"] if observation["kind"] == "discrete" else 0
-        self._per_byte = 1.0 / max(1, observation["high"]) if observation["kind"] == "bytes" else None
-        self._shape = tuple(observation.get("shape", ()))
+        self._states = observation.states
+        self._per_byte = 1.0 / max(1, observation.high) if isinstance(observation, BytesObservation) else None
+        self._shape = observation.shape
         self._mean: Tensor | None = None
         self._scale: Tensor | None = None
 

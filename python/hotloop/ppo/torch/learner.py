@@ -27,6 +27,7 @@ from hotloop.ppo.torch.update import Update
 
 if TYPE_CHECKING:
     from hotloop.config import TorchConfig
+    from hotloop.envs.spec import EnvSpec
 
 _MEANS: Final = ("policy_loss", "value_loss", "entropy", "kl", "clip_fraction", "gradient_norm", "epochs")
 _SUMS: Final = (
@@ -48,7 +49,7 @@ class TorchLearner:
     """A policy that learns, by torch.
 
     Args:
-        described: What `_core.describe` tells of an env: its spaces.
+        spec: The env's spec.
         policy: The policy's description, or the name of a user's module.
         config: What to run on.
         rows: Rows to collect from.
@@ -64,7 +65,7 @@ class TorchLearner:
 
     def __init__(
         self,
-        described: Mapping[str, Any],
+        spec: EnvSpec,
         policy: Mapping[str, Any],
         config: TorchConfig,
         *,
@@ -78,18 +79,18 @@ class TorchLearner:
         normalize_observations: bool = False,
         normalize_rewards: bool = False,
     ) -> None:
-        made = build_policy(described, policy, seed=seed, attempt=attempt)
+        made = build_policy(spec, policy, seed=seed, attempt=attempt)
         parameters = sum(parameter.numel() for parameter in made.parameters())
         self.hardware = Hardware.choose(config, num_threads=num_threads, products=minibatch_size * parameters)
         self._config = config
-        self._described = described
+        self._spec = spec
         self._device = self.hardware.device
         self._policy = made.to(self._device)
         self._length = sequence_length or horizon
         self._must_divide(horizon, minibatch_size)
         self._parameters = Parameters(self._policy, scales=config.amp == "float16")
         self._experience = _core.ExternalRollout(
-            described,
+            spec.to_json(),
             rows=rows,
             horizon=horizon,
             seed=seed,
@@ -101,8 +102,8 @@ class TorchLearner:
         self._rollout = self._experience.rollout()
         if config.pin_memory and self._device.type == "cuda":
             pin(self._rollout)
-        self._choices = Spaces.of(described).choices
-        self._features = Features(described["observation"], self._device)
+        self._choices = Spaces.of(spec).choices
+        self._features = Features(spec.observation, self._device)
         self._players = [self._player(self._policy, self._features)]
         self._seen = torch.from_numpy(self._rollout["obs"]).unbind(0)
         self._values = torch.from_numpy(self._rollout["value"]).unbind(0)
@@ -135,9 +136,9 @@ class TorchLearner:
         """Frozen policies 1, 2, ... of a table of policies, each with a memory of its own; see `Pool.set_policies`."""
         players = []
         for description, arrays, statistics in policies:
-            policy = build_policy(self._described, description, seed=0, attempt=0)
+            policy = build_policy(self._spec, description, seed=0, attempt=0)
             put({**dict(policy.named_parameters()), **dict(policy.named_buffers())}, arrays)
-            features = Features(self._described["observation"], self._device)
+            features = Features(self._spec.observation, self._device)
             features.set_statistics(statistics)
             players.append(self._player(policy.requires_grad_(False).to(self._device), features))
         self._players[1:] = players

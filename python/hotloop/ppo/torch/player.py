@@ -14,14 +14,15 @@ from hotloop.policies.torch.modules import build_module
 from hotloop.policies.torch.network import build_network
 
 if TYPE_CHECKING:
+    from hotloop.envs.spec import EnvSpec
     from hotloop.ppo.torch.data import Features
     from hotloop.ppo.torch.hardware import Hardware
 
 
-def build_policy(described: Mapping[str, Any], policy: Mapping[str, Any], *, seed: int, attempt: int) -> Any:
-    """A described policy, or a user's module, with its first weights."""
+def build_policy(spec: EnvSpec, policy: Mapping[str, Any], *, seed: int, attempt: int) -> Any:
+    """A policy of the built-in layers, or a user's module, with its first weights."""
     build: Any = build_module if "module" in policy else build_network
-    return build(described, policy, seed=seed, attempt=attempt)
+    return build(spec, policy, seed=seed, attempt=attempt)
 
 
 class Player:
