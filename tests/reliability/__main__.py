@@ -14,12 +14,14 @@ from tests.reliability.deaths import Deaths
 from tests.reliability.forgeries import Forgeries
 from tests.reliability.kills import Kills
 from tests.reliability.mutations import Mutations
+from tests.reliability.trust import Trust
 
 ATTACKS: dict[str, type[engine.Attack]] = {
     "kills": Kills,
     "deaths": Deaths,
     "mutations": Mutations,
     "forgeries": Forgeries,
+    "trust": Trust,
 }
 
 

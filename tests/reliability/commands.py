@@ -37,7 +37,9 @@ class Ended:
         if self.timed_out:
             return f"'{shown}' hangs"
         for text in (self.err, self.out):
-            if _TRACES.search(text):
+            found = _TRACES.search(text)
+            # An error of the user's own env shows where in its code it was, after the message.
+            if found is not None and "hotloop: " not in text[: found.start()]:
                 return f"'{shown}' ends with a traceback: {last_line(text)}"
         if self.code < 0:
             return f"'{shown}' died of {signal.Signals(-self.code).name}"
