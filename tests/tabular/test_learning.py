@@ -32,6 +32,16 @@ def test_every_algorithm_finds_the_way_of_the_taxi(algorithm: str) -> None:
     assert found.mean > 7.9
 
 
+@pytest.mark.parametrize("env", ["tictactoe", "frozen-lake", "cliff-walking", "taxi"])
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("initial", [1e30, -1e30])
+def test_values_stay_finite_from_the_largest_initial_value(env: str, algorithm: str, initial: float) -> None:
+    learner = session(env, algorithm, initial_value=initial, gamma=1.0, learning_rate=1.0, iteration=20_000)
+    learner.advance(1, 1e9)
+    assert np.isfinite(learner.engine.table().arrays()["values"]).all()
+    assert np.isfinite(learner.evaluate().mean)
+
+
 def test_q_learning_keeps_to_the_edge_and_sarsa_keeps_away_from_it() -> None:
     assert learned("cliff-walking", "q-learning", 32).mean == -13
     assert -19 <= learned("cliff-walking", "sarsa", 32, learning_rate=0.1).mean < -13

@@ -6,6 +6,7 @@ mod table;
 
 use std::time::Duration;
 
+use hotloop_core::discrete::MOST_ACTIONS;
 use hotloop_core::env::{EnvKind, MAX_STEPS};
 use hotloop_core::options::{Options, Value};
 use hotloop_core::simd::Isa;
@@ -55,7 +56,7 @@ fn rule(settings: &Bound<'_, PyDict>) -> PyResult<Rule> {
         "double-q-learning" => Algorithm::DoubleQLearning,
         other => return Err(PyValueError::new_err(format!("there is no tabular algorithm {other:?}"))),
     };
-    Ok(Rule {
+    let rule = Rule {
         algorithm,
         gamma: get(settings, "gamma")?,
         learning_rate: schedule(settings, "learning_rate")?,
@@ -63,18 +64,32 @@ fn rule(settings: &Bound<'_, PyDict>) -> PyResult<Rule> {
         batch: get(settings, "batch")?,
         replay: get(settings, "replay")?,
         replays: get(settings, "replays")?,
-    })
+    };
+    rule.check().map_err(PyValueError::new_err)?;
+    Ok(rule)
+}
+
+fn check_actions(actions: usize) -> PyResult<()> {
+    if (1..=MOST_ACTIONS).contains(&actions) {
+        return Ok(());
+    }
+    Err(PyValueError::new_err(format!("a table of {actions} actions: expected 1 to {MOST_ACTIONS}")))
 }
 
 fn shape(settings: &Bound<'_, PyDict>, rule: &Rule, states: usize, actions: usize) -> PyResult<Shape> {
+    check_actions(actions)?;
+    if states == 0 {
+        return Err(PyValueError::new_err("a table of 0 states: expected at least 1"));
+    }
     let private: bool = get(settings, "private")?;
     let exchange: bool = get(settings, "exchange")?;
+    let width = if get::<String>(settings, "storage")? == "f16" { Width::Half } else { Width::Full };
     Ok(Shape {
         states: if get::<String>(settings, "table")? == "sparse" { 0 } else { states },
         actions,
         planes: rule.algorithm.planes(),
-        width: if get::<String>(settings, "storage")? == "f16" { Width::Half } else { Width::Full },
-        initial: get(settings, "initial_value")?,
+        width,
+        initial: width.initial_value(get(settings, "initial_value")?).map_err(PyValueError::new_err)?,
         visits: rule.learning_rate.by_visits() || rule.exploration.by_visits(),
         fresh: private || exchange,
     })

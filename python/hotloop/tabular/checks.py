@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 def check(config: Config) -> None:
     """Raises a `ConfigError` that says what to change."""
-    from hotloop.tabular.settings import check_memory
+    from hotloop.tabular.settings import check_table
     from hotloop.tabular.spaces import GYMNASIUM, spaces
 
     tabular, algorithm = config.tabular, config.train.algorithm
@@ -30,7 +30,7 @@ def check(config: Config) -> None:
         raise ConfigError(f"tabular.runtime is {tabular.runtime!r}, but {what} runs on one thread: set it to one")
     if tabular.table == "torch":
         _check_torch(config, outside)
-    check_memory(config, spaces(config))
+    check_table(config, spaces(config))
 
 
 def _check_schedules(config: Config) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from hotloop import _core
 from hotloop.tabular.spaces import make_gymnasium
+from hotloop.training.errors import TrainingError
 from hotloop.training.evaluation import Evaluation
 
 if TYPE_CHECKING:
@@ -65,17 +66,26 @@ class ExternalEngine:
         self._episode += 1
         state, info = self._env.reset(seed=seed)
         self._return, self._length = 0.0, 0
-        return self._learner.begin(int(state), self._legal(info))
+        try:
+            return self._learner.begin(int(state), self._legal(info))
+        except (OverflowError, RuntimeError) as error:
+            raise self._env_error(error) from None
 
     def _step(self) -> None:
         action = self._begin() if self._action is None else self._action
         state, reward, terminated, truncated, info = self._env.step(action)
         self._return += float(reward)
         self._length += 1
-        self._action = self._learner.step(float(reward), bool(terminated), int(state), self._legal(info))
+        try:
+            self._action = self._learner.step(float(reward), bool(terminated), int(state), self._legal(info))
+        except (OverflowError, RuntimeError) as error:
+            raise self._env_error(error) from None
         if terminated or truncated:
             self._done.append((self._return, self._length))
             self._action = None
+
+    def _env_error(self, error: Exception) -> TrainingError:
+        return TrainingError(f"{self._config.env.name} broke its interface: {error}")
 
     def _legal(self, info: dict[str, Any]) -> int:
         mask = info.get("action_mask")

@@ -54,11 +54,14 @@ def _schedule(config: Config, key: str) -> tuple[str, float, float, float]:
     return kind, start, floor, float(scale)
 
 
-def check_memory(config: Config, found: Spaces) -> None:
-    """Refuses a dense table that would not fit, and says how large it would be."""
+def check_table(config: Config, found: Spaces) -> None:
+    """Raise a `ConfigError` for values out of range and for a dense table that does not fit into memory."""
+    try:
+        needed = _core.table_bytes(settings(config), found.states, found.actions)
+    except ValueError as error:
+        raise ConfigError(f"tabular.{error}") from None
     if config.tabular.table == "sparse":
         return
-    needed = _core.table_bytes(settings(config), found.states, found.actions)
     free = free_memory()
     if needed > free:
         raise ConfigError(

@@ -12,6 +12,11 @@ pub fn decode(bits: u16) -> f32 {
     f32::from_bits(size.to_bits() | u32::from(bits & 0x8000) << 16)
 }
 
+/// Whether these bits are a number, not an infinity or NaN.
+pub fn is_finite(bits: u16) -> bool {
+    bits & 0x7fff <= 0x7bff
+}
+
 /// The numbers of a block.
 #[inline(always)]
 pub fn decode_all(bits: &[u16; 16]) -> [f32; 16] {

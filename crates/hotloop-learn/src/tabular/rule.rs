@@ -24,6 +24,16 @@ impl Algorithm {
     }
 }
 
+/// Largest magnitude of an initial value.
+///
+/// This bound, [`REWARD_LIMIT`] and a discount of at most 1 keep every value far below [`TABLE_LIMIT`] for 2^63 steps, so
+/// the inner loop needs no test for overflow and a state always has a best action.
+pub const INITIAL_LIMIT: f64 = 1e30;
+/// Largest magnitude of a reward.
+pub const REWARD_LIMIT: f32 = 1e12;
+/// Largest magnitude of a value in a table that is loaded: a sum of 64 of them is finite.
+pub const TABLE_LIMIT: f32 = 1e36;
+
 /// All that learning is told.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rule {
@@ -44,6 +54,18 @@ pub struct Rule {
 }
 
 impl Rule {
+    /// Check the ranges; the message names the setting.
+    pub fn check(&self) -> Result<(), String> {
+        if !(0.0..=1.0).contains(&self.gamma) {
+            return Err(format!("gamma is {}: expected a number from 0 to 1", self.gamma));
+        }
+        if self.batch == 0 {
+            return Err("batch_size is 0: expected at least 1".into());
+        }
+        self.learning_rate.check("learning_rate")?;
+        self.exploration.check("exploration")
+    }
+
     /// Whether it is what most people run: Q-learning, from each transition as it comes.
     pub fn is_plain(&self) -> bool {
         self.algorithm == Algorithm::QLearning && self.batch == 1 && self.replay == 0

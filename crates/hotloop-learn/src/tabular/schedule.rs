@@ -29,7 +29,24 @@ pub struct Schedule {
     pub scale: f64,
 }
 
+/// Range of a schedule's scale: what single precision can divide by and multiply with.
+const SCALES: std::ops::RangeInclusive<f64> = 1e-30..=1e30;
+
 impl Schedule {
+    /// Check the ranges; the message names the setting.
+    pub fn check(&self, name: &str) -> Result<(), String> {
+        for (suffix, value) in [("", self.start), ("_floor", self.floor)] {
+            if !(0.0..=1.0).contains(&value) {
+                return Err(format!("{name}{suffix} is {value}: expected a number from 0 to 1"));
+            }
+        }
+        if !SCALES.contains(&self.scale) {
+            let (least, most) = (SCALES.start(), SCALES.end());
+            return Err(format!("{name}_scale is {:e}: expected a number from {least:e} to {most:e}", self.scale));
+        }
+        Ok(())
+    }
+
     /// The number for the transitions from `step` on.
     pub fn at(&self, step: u64) -> Running {
         let value = match self.kind {

@@ -6,6 +6,7 @@
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use super::half;
+use super::rule::{INITIAL_LIMIT, TABLE_LIMIT};
 
 /// Numbers of a block.
 pub const BLOCK: usize = 16;
@@ -36,6 +37,26 @@ pub enum Width {
     Full,
     /// 16.
     Half,
+}
+
+impl Width {
+    /// Narrow an initial value to f32; an error if a table of this width cannot learn from it.
+    pub fn initial_value(self, value: f64) -> Result<f32, String> {
+        let limit = if self == Self::Full { INITIAL_LIMIT } else { f64::from(half::MOST) };
+        if value.abs() <= limit {
+            return Ok(value as f32);
+        }
+        let storage = if self == Self::Full { "f32" } else { "f16" };
+        Err(format!("initial_value is {value:e}: a table of {storage} values takes {:e} to {limit:e}", -limit))
+    }
+}
+
+/// Check a value that comes from outside, such as a file.
+pub fn check_value(value: f32) -> Result<(), String> {
+    if value.abs() <= TABLE_LIMIT {
+        return Ok(());
+    }
+    Err(format!("the table has a value of {value:e}: expected finite numbers of at most {TABLE_LIMIT:e}"))
 }
 
 /// What a table is like.

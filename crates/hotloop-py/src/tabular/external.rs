@@ -1,7 +1,7 @@
 //! A table that learns from an env that somebody else steps.
 
 use hotloop_core::codec::{Reader, Writer};
-use hotloop_learn::tabular::external::{External, Told};
+use hotloop_learn::tabular::external::External;
 use hotloop_learn::tabular::table::Table;
 use hotloop_learn::tabular::td_learner::TdLearner;
 use pyo3::prelude::*;
@@ -23,17 +23,17 @@ impl ExternalTabularLearner {
         let rule = rule(settings)?;
         let table = Table::new(shape(settings, &rule, states, actions)?);
         let mind = TdLearner::new(rule, get(settings, "seed")?, get(settings, "attempt")?, 0);
-        Ok(Self { external: External::new(table, mind) })
+        Ok(Self { external: External::new(table, states as u64, mind) })
     }
 
     /// An episode begins in this state; what to do there.
-    fn begin(&mut self, state: u64, legal: u64) -> usize {
-        self.external.begin(state, legal)
+    fn begin(&mut self, state: i64, legal: u64) -> PyResult<usize> {
+        self.external.begin(state, legal).map_err(raised)
     }
 
     /// Learns from what that led to; what to do next.
-    fn step(&mut self, reward: f32, terminated: bool, state: u64, legal: u64) -> usize {
-        self.external.step(Told { reward, terminated, state, legal })
+    fn step(&mut self, reward: f32, terminated: bool, state: i64, legal: u64) -> PyResult<usize> {
+        self.external.step(reward, terminated, state, legal).map_err(raised)
     }
 
     /// What was counted since the last call: only errors, for episodes are counted by who steps the env.

@@ -4,11 +4,13 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use hotloop_core::rng::{Purpose, Stream};
 use hotloop_learn::tabular::half;
-use hotloop_learn::tabular::table::{BLOCK, Cells, Shape, Table, Width};
+use hotloop_learn::tabular::table::{BLOCK, Cells, FREE, Shape, Table, Width, check_value};
 use numpy::{PyArray1, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+
+use super::check_actions;
 
 /// A table of values.
 #[pyclass(module = "hotloop._core", frozen)]
@@ -44,21 +46,26 @@ impl QTable {
 impl QTable {
     /// From arrays as `arrays` gives them; `states` is 0 for a sparse table.
     #[new]
-    fn new(states: usize, actions: usize, initial_value: f32, arrays: &Bound<'_, PyDict>) -> PyResult<Self> {
+    fn new(states: usize, actions: usize, initial_value: f64, arrays: &Bound<'_, PyDict>) -> PyResult<Self> {
         let missing = |name: &str| PyValueError::new_err(format!("the array {name:?} is missing, or of another type"));
         let item = |name: &str| -> PyResult<Option<Bound<'_, PyAny>>> { arrays.get_item(name) };
-        let keys: Vec<u64> = match item("states")? {
+        let given = item("states")?;
+        let has_keys = given.is_some();
+        let keys: Vec<u64> = match given {
             Some(keys) => {
                 keys.extract::<PyReadonlyArray1<'_, u64>>().map_err(|_| missing("states"))?.as_array().to_vec()
             }
             None if states == 0 => return Err(missing("states")),
-            None => (0..states as u64).collect(),
+            None => Vec::new(),
         };
         let values = item("values")?.ok_or_else(|| missing("values"))?;
         let (width, numbers): (Width, Vec<f32>) = if let Ok(full) = values.extract::<PyReadonlyArray1<'_, f32>>() {
             (Width::Full, full.as_array().to_vec())
         } else {
             let bits = values.extract::<PyReadonlyArray1<'_, u16>>().map_err(|_| missing("values"))?;
+            if bits.as_array().iter().any(|bits| !half::is_finite(*bits)) {
+                return Err(PyValueError::new_err("the table has f16 values that are not finite"));
+            }
             (Width::Half, bits.as_array().iter().map(|bits| half::decode(*bits)).collect())
         };
         let visits: Option<Vec<u32>> = match item("visits")? {
@@ -67,21 +74,27 @@ impl QTable {
             }
             None => None,
         };
-        let cells = keys.len() * actions;
+        check_actions(actions)?;
+        let rows = if has_keys { keys.len() } else { states };
+        let cells = rows.saturating_mul(actions);
         let planes = numbers.len().checked_div(cells).unwrap_or(1);
         let fits = numbers.len() == planes * cells && (1..=2).contains(&planes);
         if !fits || visits.as_ref().is_some_and(|visits| visits.len() != cells) {
             return Err(PyValueError::new_err(format!(
-                "the table has {} values for {} states: expected {actions} or twice as many for each",
+                "the table has {} values for {rows} states: expected {actions} or twice as many for each",
                 numbers.len(),
-                keys.len()
             )));
         }
+        numbers.iter().try_for_each(|value| check_value(*value)).map_err(PyValueError::new_err)?;
+        let keys = if has_keys { keys } else { (0..states as u64).collect() };
         if states != 0 && keys.iter().any(|state| *state >= states as u64) {
             return Err(PyValueError::new_err(format!("the table has states that are not below {states}")));
         }
-        let shape =
-            Shape { states, actions, planes, width, initial: initial_value, visits: visits.is_some(), fresh: false };
+        if keys.contains(&FREE) {
+            return Err(PyValueError::new_err(format!("the table has state {FREE}, which marks unused slots")));
+        }
+        let initial = width.initial_value(initial_value).map_err(PyValueError::new_err)?;
+        let shape = Shape { states, actions, planes, width, initial, visits: visits.is_some(), fresh: false };
         let mut table = Table::new(shape);
         for (index, state) in keys.iter().enumerate() {
             while !table.has_room(1) {
