@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 
 from tests.reliability import engine
+from tests.reliability.calls import Calls
 from tests.reliability.deaths import Deaths
 from tests.reliability.forgeries import Forgeries
 from tests.reliability.kills import Kills
@@ -22,6 +23,7 @@ ATTACKS: dict[str, type[engine.Attack]] = {
     "mutations": Mutations,
     "forgeries": Forgeries,
     "trust": Trust,
+    "calls": Calls,
 }
 
 
