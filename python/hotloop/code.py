@@ -1,4 +1,4 @@
-"""Code that a config names, as `package.module:name`: found when a run needs it, never when arrays are loaded."""
+"""Import of code that a config names as `package.module:name`; loading a checkpoint's arrays never does this."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from hotloop.config.errors import ConfigError
+from hotloop.errors import ConfigError
 
 
 def named_code(name: str, key: str) -> Any:
-    """What `package.module:name` stands for; `key` is the config's key that names it. The working folder counts too."""
+    """Import `package.module:name`, also from the working directory; `key` is the config key that names it."""
     module, colon, attribute = name.partition(":")
     if not module or not colon or not attribute:
         raise ConfigError(f"{key} is {name!r}: expected 'package.module:name'")
@@ -21,7 +21,7 @@ def named_code(name: str, key: str) -> Any:
     try:
         found: Any = importlib.import_module(module)
     except ModuleNotFoundError as error:
-        raise ConfigError(f"{key} is {name!r}: there is no module {error.name!r} here ({folder})") from None
+        raise ConfigError(f"{key} is {name!r}: no module {error.name!r} was found, also not in {folder}") from None
     except Exception as error:
         raise ConfigError(f"{key} is {name!r}: importing it failed: {type(error).__name__}: {error}") from error
     for part in attribute.split("."):

@@ -1,19 +1,24 @@
-"""Numbers and times as people read them, and values as JSON holds them."""
+"""Formatting and parsing of numbers and durations, and conversion of values to JSON."""
 
 import dataclasses
 import math
+import re
+from decimal import Decimal
 from typing import Any
 
 PREFIXES = ((1e9, " G"), (1e6, " M"), (1e3, " k"))
+# Two digits of exponent, so that no text makes an int of absurd length.
+_NUMBER = re.compile(r"([+-]?(?:\d{1,40}\.?\d{0,40}|\.\d{1,40})(?:[eE][+-]?\d{1,2})?)([kKmMgG]?)")
+_SUFFIXES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
 
 
 def short(value: float) -> str:
-    """A number with three digits that count: 171 M, 46.9 k, 812.
+    """Return a number with three significant digits: 171 M, 46.9 k, 812.
 
     >>> [short(x) for x in (171_300_000, 46_870, 999_900, 812.4, 0.5)]
     ['171 M', '46.9 k', '1.00 M', '812', '0.500']
     """
-    # Rounded first, so that what rounds up to a thousand gets the next prefix.
+    # Rounded first, so that a value that rounds up to 1000 gets the next prefix.
     value = float(f"{value:.3g}")
     for size, prefix in PREFIXES:
         if value >= size:
@@ -25,8 +30,21 @@ def _three_digits(value: float) -> str:
     return f"{value:#.3g}".rstrip(".")
 
 
+def parse_number(text: str) -> int | float | str:
+    """Return the number that a text stands for, with an optional suffix k, M or G; the text itself if it is none.
+
+    >>> [parse_number(x) for x in ("1e6", "100k", "2.5M", "3e-4", "64", "many")]
+    [1000000, 100000, 2500000, 0.0003, 64, 'many']
+    """
+    found = _NUMBER.fullmatch(text.strip())
+    if found is None:
+        return text
+    value = Decimal(found[1]) * _SUFFIXES[found[2].lower()]
+    return int(value) if value == int(value) else float(value)
+
+
 def duration(seconds: float) -> str:
-    """A time in the units that suit it.
+    """Return a duration in suitable units.
 
     >>> [duration(x) for x in (0.0734, 4.25, 75, 3 * 3600 + 62)]
     ['0.07 s', '4.2 s', '1:15', '3:01:02']
@@ -41,7 +59,7 @@ def duration(seconds: float) -> str:
 
 
 def measured(value: float, digits: int = 4) -> str:
-    """A measured number; a dash while there is none.
+    """Return a measured number, or a dash if it is not finite.
 
     >>> [measured(x) for x in (481.27, -0.01234, math.nan)]
     ['481.3', '-0.01234', '-']
@@ -50,8 +68,8 @@ def measured(value: float, digits: int = 4) -> str:
 
 
 def plain(value: Any) -> Any:
-    """What JSON can hold: numbers to nine digits, null for those that are not finite, dataclasses as objects."""
-    # By what is met most: a run's records pass through here many times a second.
+    """Return the JSON form of a value: nine significant digits, null for non-finite numbers, dataclasses as objects."""
+    # The most frequent types first: a run's records pass through here many times a second.
     kind = type(value)
     if kind is float:
         return float(f"{value:.9g}") if math.isfinite(value) else None

@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from hotloop.config import Config, ConfigError, load_config, packaged_names, presets
+from hotloop.config.errors import ALIASES, unknown_key
 from hotloop.config.loader import stored_config
 from hotloop.config.models import dotted_names
 from hotloop.training.api import resolve
@@ -29,6 +30,29 @@ def test_overrides_are_dotted_and_read_as_yaml() -> None:
     assert config.env.options["map"] == "8x8"
     same = {"ppo.learning_rate": 3e-4, "policy": {"hidden": [8, 9]}, "train.until": None, "env.map": "8x8"}
     assert load_config("frozen-lake", overrides={**same, "train.steps": 20_000}) == config
+
+
+def test_numbers_may_have_exponents_and_suffixes(tmp_path: Path) -> None:
+    texts = ["train.steps=2M", "ppo.minibatch_size=1e3", "ppo.horizon=0.5k", "ppo.learning_rate=3e-4"]
+    config = load_config("cartpole", overrides=texts)
+    assert (config.train.steps, config.ppo.minibatch_size, config.ppo.horizon) == (2_000_000, 1000, 500)
+    file = tmp_path / "mine.yaml"
+    file.write_text("train: {steps: 1e6}\nppo: {minibatch_size: 1k, learning_rate: 3e-4}\n")
+    config = load_config("cartpole", file=file)
+    assert (config.train.steps, config.ppo.minibatch_size, config.ppo.learning_rate) == (1_000_000, 1000, 3e-4)
+    assert load_config("cartpole", overrides={"train.seed": str(2**64 - 1)}).train.seed == 2**64 - 1
+
+
+def test_every_alias_leads_to_a_key() -> None:
+    for alias in ALIASES:
+        assert "Did you mean" in str(unknown_key(alias, dotted_names())), alias
+
+
+def test_a_wrong_element_of_an_env_option_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"env\.lengths\[1\] is 'a': expected a whole number"):
+        load_config("cage2", overrides=["env.lengths=[30, a]"])
+    with pytest.raises(ConfigError, match=r"no config key 'red'. Did you mean 'env.red'"):
+        load_config("cage2", overrides=["red=meander"])
 
 
 def test_a_config_comes_back_from_its_yaml(tmp_path: Path) -> None:
@@ -87,9 +111,27 @@ def test_names_that_scripts_rely_on_are_there(name: str) -> None:
         ("ppo.sequence_length=8", "ppo.sequence_length is 8, but the policy has no memory"),
         ("policy.activation=swish", "policy.activation is 'swish': expected 'tanh', 'relu', 'silu' or 'gelu'"),
         ("ppo.minibatch_size=1000000", "set ppo.minibatch_size to at most"),
-        ("ppo.epochs", "'ppo.epochs' is no override: expected key=value"),
-        ("ppo.epochs=[", "is no YAML"),
+        ("ppo.epochs", "'ppo.epochs' is not an override: expected key=value"),
+        ("ppo.epochs=[", "is not valid YAML"),
         ("ppo=3", "there is no config key 'ppo'"),
+        ("env.zzz=3", "there is no config key 'env.zzz'. The env's options are: env.max_steps"),
+        ("policy.hidden=[64, a]", "policy.hidden[1] is 'a': expected a whole number"),
+        ("policy.hidden=64", "policy.hidden is 64: expected a list, such as [64, 64]"),
+        ("ppo.epochs=many", "ppo.epochs is 'many': expected a whole number"),
+        ("ppo.epochs=1.5", "ppo.epochs is 1.5: expected a whole number"),
+        ("gravity=9", "there is no config key 'gravity'. Did you mean 'env.gravity'?"),
+        ("ppo.lr=3", "there is no config key 'ppo.lr'. Did you mean 'ppo.learning_rate'?"),
+        ("lr=3", "Did you mean 'ppo.learning_rate'?"),
+        ("tabular.lr=3", "Did you mean 'tabular.learning_rate'?"),
+        ("n_steps=3", "Did you mean 'ppo.horizon'?"),
+        ("ppo.n_epochs=3", "Did you mean 'ppo.epochs'?"),
+        ("ppo.batch_size=3", "Did you mean 'ppo.minibatch_size'?"),
+        ("batch_size=3", "Did you mean 'ppo.minibatch_size'?"),
+        ("ppo.ent_coef=3", "Did you mean 'ppo.entropy'?"),
+        ("vf_coef=3", "Did you mean 'ppo.value_weight'?"),
+        ("ppo.clip_range=3", "Did you mean 'ppo.clip'?"),
+        ("gae_lambda=1", "Did you mean 'ppo.gae_lambda'?"),
+        ("total_timesteps=3", "Did you mean 'train.steps'?"),
     ],
 )
 def test_mistakes_are_named_with_what_would_do(override: str, message: str) -> None:
@@ -102,8 +144,8 @@ def test_mistakes_are_named_with_what_would_do(override: str, message: str) -> N
     ("changes", "message"),
     [
         ({"ppo.sequence_length": 24}, "which does not divide ppo.horizon 64: set it to 16, or change the horizon"),
-        ({"ppo.minibatch_size": 100}, "no whole number of sequences of 64 steps (ppo.sequence_length): set it to 128"),
-        ({"ppo.sequence_length": 16, "ppo.minibatch_size": 40}, "sequences of 16 steps"),
+        ({"ppo.minibatch_size": 100}, "not a multiple of the sequence length 64 (ppo.sequence_length): set it to 128"),
+        ({"ppo.sequence_length": 16, "ppo.minibatch_size": 40}, "sequence length 16"),
     ],
 )
 def test_sequences_must_fit_horizon_and_minibatches(changes: dict[str, Any], message: str) -> None:
@@ -125,7 +167,7 @@ def test_an_env_that_is_not_there_is_named() -> None:
 def test_a_file_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot read the config"):
         load_config("cartpole", file=tmp_path / "nothing.yaml")
-    for text, message in (("{", "is no YAML"), ("3", "holds int"), ("ppo: 3", "part 'ppo' is 3")):
+    for text, message in (("{", "is not valid YAML"), ("3", "holds int"), ("ppo: 3", "section 'ppo' is 3")):
         (tmp_path / "bad.yaml").write_text(text)
         with pytest.raises(ConfigError, match=message):
             load_config("cartpole", file=tmp_path / "bad.yaml")

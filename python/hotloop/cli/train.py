@@ -131,7 +131,7 @@ def _resolve(env: str, overrides: list[str], file: Path | None, preset: str | No
     from hotloop.config import load_config
     from hotloop.config.loader import parse_overrides
 
-    parts = parse_overrides(overrides)
+    parts = parse_overrides(overrides, env=env)
     said = {key: value for key, value in options.items() if value is not None}
     if said:
         parts.setdefault("train", {}).update(said)

@@ -1,4 +1,4 @@
-"""What a run is told: one documented model per part, built from YAML files and `key=value` overrides."""
+"""Config of a run: one documented model per section, built from YAML files and `key=value` overrides."""
 
 from hotloop.config.errors import ConfigError
 from hotloop.config.loader import load_config, packaged_names, presets

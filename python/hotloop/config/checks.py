@@ -1,4 +1,4 @@
-"""What no single field can tell: whether the parts of a config fit each other and the env."""
+"""Checks across fields: whether the sections of a config fit each other and the env."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def check(config: Config) -> None:
-    """Raises a `ConfigError` that says what to change."""
+    """Raise a `ConfigError` that suggests a fix unless the config can be used."""
     from hotloop import _core
 
     if config.train.algorithm != "ppo":
@@ -21,7 +21,7 @@ def check(config: Config) -> None:
             _check_env(config)
         check_tabular(config)
         return
-    # An env that brings its code is looked at when it is loaded: a stored config alone must not do that.
+    # An env with code of its own is checked when it is loaded: reading a stored config must not execute it.
     if ":" not in config.env.name or _core.has_env(config.env.name):
         check_batches(config, _check_env(config))
     _check_sequences(config)
@@ -32,7 +32,7 @@ def check(config: Config) -> None:
 
 
 def _check_env(config: Config) -> int:
-    """Checks name and options; gives the number of agents."""
+    """Check name and options; return the number of agents."""
     from hotloop import _core
     from hotloop.envs.registry import native_name
 
@@ -44,6 +44,10 @@ def _check_env(config: Config) -> int:
     for option in config.env.options:
         if f"env.{option}" not in known:
             raise unknown_key(f"env.{option}", ["env.name", *known])
+    for option, value in config.env.options.items():
+        for index, element in enumerate(value if isinstance(value, list) else ()):
+            if not isinstance(element, int) or isinstance(element, bool):
+                raise ConfigError(f"env.{option}[{index}] is {element!r}: expected a whole number")
     try:
         return _core.describe(name, config.env.options)["seats"]
     except (TypeError, ValueError) as error:
@@ -51,7 +55,7 @@ def _check_env(config: Config) -> int:
 
 
 def check_batches(config: Config, seats: int) -> None:
-    """Whether minibatches fit the rollout; of Python envs the seats are known only once they are made."""
+    """Check that minibatches fit the rollout; the seats of Python envs are known only once these are made."""
     rollout = config.runner.num_envs * seats * config.ppo.horizon
     if config.ppo.minibatch_size > rollout:
         agents = f" x {seats} agents" if seats > 1 else ""
@@ -81,7 +85,7 @@ def _check_sequences(config: Config) -> None:
         )
     if ppo.minibatch_size % length:
         raise ConfigError(
-            f"ppo.minibatch_size is {ppo.minibatch_size}, which is no whole number of sequences of {length} steps "
+            f"ppo.minibatch_size is {ppo.minibatch_size}, which is not a multiple of the sequence length {length} "
             f"(ppo.sequence_length): set it to {max(1, round(ppo.minibatch_size / length)) * length}"
         )
 
@@ -93,4 +97,4 @@ def _nearest_divisor(number: int, wanted: int) -> int:
 def _check_schedules(config: Config) -> None:
     for key in ("learning_rate_schedule", "entropy_schedule"):
         if getattr(config.ppo, key) == "linear" and config.train.steps is None:
-            raise ConfigError(f"ppo.{key} is linear, which needs to know the end: set train.steps")
+            raise ConfigError(f"ppo.{key} is linear, which needs the length of the run: set train.steps")

@@ -1,11 +1,11 @@
-"""From packaged defaults, presets, files and overrides to one checked config."""
+"""Loading of configs: packaged defaults, presets, files and overrides, merged and checked."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from hotloop.config.errors import ConfigError, unknown_key
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hotloop.config.models import Config
 
 Overrides = Mapping[str, object] | Iterable[str]
-# The folder stands in the package, so that an installed wheel has it; `configs` at the root of the source leads here.
+# Inside the package, so that wheels contain it; `configs` in the source's root is a link to it.
 PACKAGED = Path(__file__).resolve().parent.parent / "configs"
 
 
@@ -26,14 +26,14 @@ def load_config(
     preset: str | None = None,
     overrides: Overrides = (),
 ) -> Config:
-    """The config for an env: its packaged defaults, then the preset, the file and the overrides, each over the last.
+    """Return the config for an env: packaged defaults, preset, file and overrides, each overriding the one before.
 
     Args:
-        env: The name of an env; one that brings its code (`native:PATH`) is loaded.
-        file: A YAML file with any part of a config.
+        env: The env's name; an env with code of its own (`native:PATH`) is loaded.
+        file: A YAML file with any keys of the config.
         preset: The name of a packaged preset; `hotloop.config.presets()` lists them.
-        overrides: `{"ppo.epochs": 4}` or `["ppo.epochs=4"]`. Keys are the config's dotted names; `env.` leads to
-            options of the env. Values of the second form are read as YAML.
+        overrides: `{"ppo.epochs": 4}` or `["ppo.epochs=4"]`. Keys are the config's dotted names; options of
+            the env start with `env.`. Values of the second form are parsed as YAML.
 
     >>> load_config("cartpole", overrides=["ppo.horizon=128"]).ppo.horizon
     128
@@ -44,7 +44,7 @@ def load_config(
     given = [] if preset is None else [_preset(preset)]
     if file is not None:
         given.append(read_yaml(file))
-    given.append(parse_overrides(overrides))
+    given.append(parse_overrides(overrides, env=env))
     layers = [_packaged_defaults(env, _algorithm(given)), *given]
     merged: dict[str, dict[str, Any]] = {}
     for layer in layers:
@@ -57,7 +57,7 @@ def load_config(
 
 
 def build(parts: Mapping[str, Any]) -> Config:
-    """Checks nested parts and makes the config of them."""
+    """Return the checked config of nested sections."""
     from pydantic import ValidationError
 
     from hotloop.config.checks import check
@@ -66,7 +66,8 @@ def build(parts: Mapping[str, Any]) -> Config:
     known = dotted_names()
     for key in _leaves(parts):
         if not key.startswith("env.") and key not in known:
-            raise unknown_key(key, known)
+            section = parts.get("env")
+            raise unknown_key(key, _names(section.get("name") if isinstance(section, Mapping) else None))
     try:
         config = Config.model_validate(parts)
     except ValidationError as error:
@@ -76,14 +77,14 @@ def build(parts: Mapping[str, Any]) -> Config:
 
 
 def stored_config(path: Path) -> Config:
-    """The config that a run wrote down."""
+    """Return the config that a run stored."""
     return build(read_yaml(path))
 
 
-def parse_overrides(overrides: Overrides) -> dict[str, dict[str, Any]]:
-    """Nested parts from dotted names."""
+def parse_overrides(overrides: Overrides, *, env: str | None = None) -> dict[str, dict[str, Any]]:
+    """Return nested sections from dotted keys; the env is for suggestions where a key has no section."""
     if isinstance(overrides, str):
-        raise ConfigError(f"overrides is {overrides!r}: expected a list of 'key=value', or a dict")
+        raise ConfigError(f"overrides is {overrides!r}: expected a list of 'key=value' strings, or a dict")
     pairs: Iterable[tuple[str, object]]
     pairs = overrides.items() if isinstance(overrides, Mapping) else map(_split, overrides)
     parts: dict[str, dict[str, Any]] = {}
@@ -93,17 +94,26 @@ def parse_overrides(overrides: Overrides) -> dict[str, dict[str, Any]]:
             continue
         part, dot, name = key.partition(".")
         if not dot or not name:
-            from hotloop.config.models import dotted_names
-
-            raise unknown_key(key, dotted_names())
+            raise unknown_key(key, _names(env))
         parts.setdefault(part, {})[name] = value
     return parts
+
+
+def _names(env: object) -> list[str]:
+    """Return all config keys; those of the env's options are known for native envs only."""
+    from hotloop import _core
+    from hotloop.config.models import dotted_names
+
+    names = dotted_names()
+    if isinstance(env, str) and _core.has_env(env):
+        names += [f"env.{option['name']}" for option in _core.env_entry(env)["options"]]
+    return names
 
 
 def _split(text: str) -> tuple[str, object]:
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
-        raise ConfigError(f"{text!r} is no override: expected key=value, for example ppo.epochs=4")
+        raise ConfigError(f"{text!r} is not an override: expected key=value, for example ppo.epochs=4")
     return key.strip(), _yaml_value(key, value)
 
 
@@ -113,9 +123,9 @@ def _yaml_value(key: str, text: str) -> object:
     try:
         value: object = yaml.safe_load(text)
     except yaml.YAMLError:
-        raise ConfigError(f"{key}={text}: the value is no YAML") from None
+        raise ConfigError(f"{key}={text}: the value is not valid YAML; quote it if it is text") from None
     if isinstance(value, str):
-        # YAML 1.1 takes 1e-3 for a text, people take it for a number.
+        # YAML 1.1 reads 1e-3 as a string.
         try:
             return float(value)
         except ValueError:
@@ -124,43 +134,45 @@ def _yaml_value(key: str, text: str) -> object:
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
-    """The nested parts that a YAML file holds; an empty one holds none."""
+    """Return the nested sections of a YAML file; an empty file has none."""
     import yaml
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        told = yaml.load(path.read_text(), loader)
+        content = yaml.load(path.read_text(), loader)
     except OSError as error:
         raise ConfigError(f"cannot read the config {path}: {error.strerror}") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError(f"the config {path} is no YAML: {error}") from None
-    if told is None:
+        raise ConfigError(f"the config {path} is not valid YAML: {error}") from None
+    if content is None:
         return {}
-    if not isinstance(told, dict):
-        raise ConfigError(f"the config {path} holds {type(told).__name__}: expected parts such as ppo and train")
-    return told
+    if not isinstance(content, dict):
+        raise ConfigError(
+            f"the config {path} holds {type(content).__name__}: expected sections, such as 'ppo:' with its keys below"
+        )
+    return content
 
 
 def packaged_names() -> list[str]:
-    """The envs that have packaged defaults."""
+    """Return the envs that have packaged defaults."""
     return sorted(path.stem for path in PACKAGED.glob("*.yaml"))
 
 
 def presets() -> list[str]:
-    """The names of the packaged presets."""
+    """Return the names of the packaged presets."""
     return sorted(path.stem for path in (PACKAGED / "presets").glob("*.yaml"))
 
 
 def _algorithm(layers: Iterable[Mapping[str, Any]]) -> object:
-    """What the layers say will learn."""
-    said = [layer["train"].get("algorithm") for layer in layers if isinstance(layer.get("train"), Mapping)]
-    return next((name for name in reversed(said) if name is not None), "ppo")
+    """Return the algorithm that the last of the layers names."""
+    named = [layer["train"].get("algorithm") for layer in layers if isinstance(layer.get("train"), Mapping)]
+    return next((name for name in reversed(named) if name is not None), "ppo")
 
 
 def _packaged_defaults(env: str, algorithm: object) -> dict[str, Any]:
     from hotloop.envs.registry import is_native, native_name
 
-    # What suits a network does not suit a table.
+    # Settings for networks do not suit tables.
     folder = PACKAGED if algorithm == "ppo" else PACKAGED / "tabular"
     if is_native(env) and (path := folder / f"{native_name(env)}.yaml").exists():
         return read_yaml(path)
@@ -179,7 +191,9 @@ def _preset(name: str) -> dict[str, Any]:
 def _merge(into: dict[str, dict[str, Any]], layer: Mapping[str, Any]) -> None:
     for part, values in layer.items():
         if not isinstance(values, Mapping):
-            raise ConfigError(f"the config's part {part!r} is {values!r}: expected its keys with their values")
+            raise ConfigError(
+                f"the config section {part!r} is {values!r}: expected keys with values, such as {part}.KEY=VALUE"
+            )
         into.setdefault(part, {}).update(values)
 
 
@@ -192,10 +206,24 @@ def _leaves(parts: Mapping[str, Any]) -> Iterable[str]:
 
 
 def _explain(error: ValidationError) -> str:
-    """Pydantic's complaints, one after the other, each with its dotted key and the value."""
+    """Return every validation error with its key, the value, and the expected one."""
     lines = []
     for found in error.errors():
-        key = ".".join(map(str, found["loc"]))
-        what = found["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
-        lines.append(f"{key} is {found['input']!r}: expected {what}")
+        key = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in found["loc"]).removeprefix(".")
+        message = found["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
+        lines.append(f"{key} is {found['input']!r}: expected {_EXPECTED.get(found['type'], message)}")
     return "; ".join(lines)
+
+
+_EXPECTED: Final = {
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "string_type": "text",
+    "list_type": "a list, such as [64, 64]",
+    "dict_type": "keys with values",
+}

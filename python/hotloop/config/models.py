@@ -1,10 +1,12 @@
-"""The config's parts. Each field says what it does where it is declared; all else follows from here."""
+"""Sections of the config. CLI, YAML files and the table in docs/training.md follow from the fields declared here."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+
+from hotloop.text import parse_number
 
 Schedule = Literal["constant", "linear"]
 Convolution = Annotated[list[Annotated[int, Field(ge=1)]], Field(min_length=3, max_length=3)]
@@ -12,295 +14,346 @@ TableSchedule = Literal["constant", "linear", "exponential", "visits"]
 
 
 class Part(BaseModel):
-    """One part of the config: unknown keys are errors, and nothing changes after it was checked."""
+    """A section of the config: immutable, and unknown keys are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
+    @field_validator("*", mode="before")
+    @classmethod
+    def _read_number(cls, value: object, info: ValidationInfo) -> object:
+        """Accept `1e6`, `100k` and `2M` for numeric fields; YAML reads them as strings."""
+        field = cls.model_fields.get(info.field_name or "")
+        if field is None or not isinstance(value, str):
+            return value
+        kinds = get_args(field.annotation) or (field.annotation,)
+        return parse_number(value) if {int, float} & set(kinds) else value
+
 
 class EnvConfig(Part):
-    """Which env, and its own options beside the name: `env.map=8x8`."""
+    """Environment, and its options: `env.map=8x8`."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
-    name: str = Field(description="A native env, `gymnasium:ID`, `module:factory`, ...; `hotloop envs` lists them.")
+    name: str = Field(
+        description="Environment: a native env, `gymnasium:ID`, `module:factory`, ...; `hotloop envs` lists them."
+    )
 
     @property
     def options(self) -> dict[str, Any]:
-        """The env's options that differ from their defaults."""
+        """The env's options that were set."""
         return dict(self.model_extra or {})
 
 
 class RunnerConfig(Part):
-    """How many envs are stepped, and by what."""
+    """Number of envs, and the threads or processes that step them."""
 
-    num_envs: int = Field(default=64, ge=1, description="Envs stepped at once; each adds a row per agent.")
+    num_envs: int = Field(
+        default=64, ge=1, description="Number of parallel envs; each contributes one row of the batch per agent."
+    )
     num_threads: int | None = Field(
         default=None,
         ge=1,
         le=1024,
-        description="Threads that collect and learn; left out: one per core. Results never depend on it.",
+        description="Threads for rollouts and updates (default: one per core). Does not affect results.",
     )
     action_repeat: int = Field(
         default=1,
         ge=1,
         le=1000,
-        description="Ticks that a step spans, repeating the action and adding up rewards; for envs that forbid none.",
+        description="Action repeat (frame skip) in ticks; rewards are summed. Not for envs with action masks.",
     )
     num_workers: int | None = Field(
         default=None,
         ge=0,
         le=4096,
-        description="Processes that step Python envs; left out: one per core. 0 steps them in the trainer's, to debug.",
+        description="Worker processes for Python envs (default: one per core); 0: in the trainer process, to debug.",
     )
     envs_per_worker: int | None = Field(
-        default=None, ge=1, description="Envs of each process, in place of runner.num_workers."
+        default=None, ge=1, description="Envs per worker process; an alternative to runner.num_workers."
     )
     groups_per_worker: int = Field(
-        default=2, ge=1, description="Groups that a process's envs are cut into; a group moves as a unit."
+        default=2,
+        ge=1,
+        description="Groups that the envs of a worker are split into; a group is stepped and received as a unit.",
     )
     groups_per_batch: int = Field(
-        default=1, ge=1, description="Groups of Python envs that are waited for; the first to be ready are taken."
+        default=1, ge=1, description="Groups of Python envs per inference batch; the first ones ready are taken."
     )
     step_timeout: float | None = Field(
-        default=60.0, gt=0, description="Seconds that a Python env's step may take before its process is replaced."
+        default=60.0,
+        gt=0,
+        description="Timeout in seconds for a step of a Python env; its worker is restarted after that. null: none.",
     )
     reset_timeout: float | None = Field(
-        default=120.0, gt=0, description="Seconds that a Python env's reset may take before its process is replaced."
+        default=120.0,
+        gt=0,
+        description="Timeout in seconds for a reset of a Python env; its worker is restarted after that. null: none.",
     )
     memory_limit: int | None = Field(
-        default=None, ge=16, description="Megabytes that a process may hold before it is replaced; left out: any."
+        default=None,
+        ge=16,
+        description="Memory limit of a worker process in megabytes; it is restarted above that. null: none.",
     )
     restart_limit: int | None = Field(
-        default=100, ge=0, description="Faults of one process within an hour that the run survives; null: any number."
+        default=100,
+        ge=0,
+        description="Maximum number of faults of one worker per hour before the run fails. null: no limit.",
     )
     worker_cores: int | None = Field(
-        default=None, ge=1, description="Cores that each process is tied to; left out: the system decides."
+        default=None, ge=1, description="CPU cores that each worker process is pinned to. null: no pinning."
     )
-    numa_node: int | None = Field(default=None, ge=0, description="The NUMA node whose cores the processes use.")
+    numa_node: int | None = Field(
+        default=None, ge=0, description="NUMA node whose cores the worker processes use. null: any."
+    )
     worker_python: str | None = Field(
-        default=None, description="The interpreter of the processes, if another than this one has what envs need."
+        default=None,
+        description="Python interpreter of the worker processes, where the envs are installed. null: this one.",
     )
 
 
 class PolicyConfig(Part):
-    """The policy, described by data, or a torch module of your own."""
+    """Architecture of the policy network."""
 
     encoder: Literal["auto", "mlp", "cnn"] = Field(
         default="auto",
-        description="What looks at observations first; auto takes cnn for pictures (three axes, 16 pixels or more).",
+        description="Observation encoder; auto selects cnn for images (three axes, 16 pixels or more), else mlp.",
     )
     convolutions: list[Convolution] = Field(
         default=[[16, 3, 1], [32, 3, 2]],
         min_length=1,
-        description="Layers of the cnn before the dense ones: channels, kernel and stride of each.",
+        description="Convolutional layers of the cnn encoder: [channels, kernel size, stride] each.",
     )
-    hidden: list[int] = Field(default=[64, 64], min_length=1, description="Sizes of the dense layers.")
-    activation: Literal["tanh", "relu", "silu", "gelu"] = Field(
-        default="tanh", description="What stands between the layers."
-    )
-    shared: bool = Field(default=True, description="Whether policy and value share the dense layers.")
+    hidden: list[int] = Field(default=[64, 64], min_length=1, description="Sizes of the hidden layers.")
+    activation: Literal["tanh", "relu", "silu", "gelu"] = Field(default="tanh", description="Activation function.")
+    shared: bool = Field(default=True, description="Whether policy and value function share the hidden layers.")
     embedding: int = Field(
         default=0,
         ge=0,
-        description="Length of the vector that stands for a discrete observation; 0 takes it as one-hot.",
+        description="Embedding size for discrete observations; 0 encodes them as one-hot vectors.",
     )
     log_std: float = Field(
-        default=0.0, ge=-10, le=5, description="Logarithm of the first standard deviation of continuous actions."
+        default=0.0, ge=-10, le=5, description="Initial log standard deviation of continuous actions."
     )
     memory: Literal["none", "lstm", "gru"] = Field(
-        default="none", description="What the policy remembers with from step to step, after its dense layers."
+        default="none", description="Recurrent layer after the hidden layers."
     )
-    memory_size: int = Field(default=128, ge=1, le=4096, description="Units of each layer of the memory.")
-    memory_layers: int = Field(default=1, ge=1, le=16, description="Layers of the memory, one on top of the other.")
+    memory_size: int = Field(default=128, ge=1, le=4096, description="Hidden size of each recurrent layer.")
+    memory_layers: int = Field(default=1, ge=1, le=16, description="Number of stacked recurrent layers.")
     module: str | None = Field(
-        default=None, description="A torch module of your own, as `package.module:Class`, in place of all of these."
+        default=None, description="Custom torch module, as `package.module:Class`; replaces the built-in network."
     )
-    module_options: dict[str, Any] = Field(default={}, description="Keyword arguments for its constructor.")
+    module_options: dict[str, Any] = Field(
+        default={}, description="Keyword arguments of the custom module's constructor."
+    )
 
 
 class PPOConfig(Part):
-    """Proximal policy optimisation."""
+    """Proximal policy optimization (PPO)."""
 
-    horizon: int = Field(default=64, ge=1, description="Steps of every row per iteration.")
+    horizon: int = Field(default=64, ge=1, description="Rollout length: steps per env and iteration.")
     epochs: int = Field(default=4, ge=1, description="Passes over the rollout per iteration.")
-    minibatch_size: int = Field(default=1024, ge=1, description="Steps per gradient step.")
+    minibatch_size: int = Field(default=1024, ge=1, description="Minibatch size in steps.")
     sequence_length: int | None = Field(
         default=None,
         ge=1,
-        description="Steps that gradients go back through the memory; divides the horizon. Left out: all of it.",
+        description="Length in steps of truncated backpropagation through time; divides the horizon (the default).",
     )
-    learning_rate: float = Field(default=1e-3, gt=0, description="Step size of Adam.")
+    learning_rate: float = Field(default=1e-3, gt=0, description="Learning rate of Adam.")
     learning_rate_schedule: Schedule = Field(
-        default="constant", description="`linear` lets the learning rate fall to zero over train.steps."
+        default="constant", description="Learning rate schedule; `linear` anneals to zero over train.steps."
     )
-    gamma: float = Field(default=0.99, ge=0, le=1, description="Discount per step.")
+    gamma: float = Field(default=0.99, ge=0, le=1, description="Discount factor per step.")
     gae_lambda: float = Field(
-        default=0.95, ge=0, le=1, description="How far advantages look ahead, from 0 (one step) to 1."
+        default=0.95,
+        ge=0,
+        le=1,
+        description="Lambda of generalized advantage estimation: 0 is one-step TD, 1 is Monte Carlo.",
     )
-    clip: float = Field(default=0.2, gt=0, description="How far the ratio of probabilities may move from one.")
+    clip: float = Field(default=0.2, gt=0, description="Clipping range of the probability ratio.")
     value_clip: float | None = Field(
-        default=None, gt=0, description="How far a value may move per iteration; left out: without limit."
+        default=None, gt=0, description="Clipping range of the value update. null: no clipping."
     )
-    value_weight: float = Field(default=0.5, ge=0, description="Weight of the value's loss.")
-    entropy: float = Field(default=0.0, ge=0, description="Weight of the entropy bonus.")
+    value_weight: float = Field(default=0.5, ge=0, description="Coefficient of the value loss.")
+    entropy: float = Field(default=0.0, ge=0, description="Coefficient of the entropy bonus.")
     entropy_schedule: Schedule = Field(
-        default="constant", description="`linear` lets the bonus fall to zero over train.steps."
+        default="constant", description="Entropy coefficient schedule; `linear` anneals to zero over train.steps."
     )
-    max_gradient_norm: float = Field(default=0.5, gt=0, description="Longer gradients are shortened to this norm.")
+    max_gradient_norm: float = Field(default=0.5, gt=0, description="Maximum gradient norm (clipping threshold).")
     normalize_advantages: bool = Field(
-        default=True, description="Whether advantages are brought to mean 0 and deviation 1 over the rollout."
+        default=True, description="Whether advantages are standardized (zero mean, unit variance) over each rollout."
     )
     target_kl: float | None = Field(
-        default=None, gt=0, description="Epochs end early once the policy has moved this far; left out: never."
+        default=None,
+        gt=0,
+        description="KL divergence above which the remaining epochs of an iteration are skipped. null: never.",
     )
     reward_scale: float = Field(
-        default=1.0, gt=0, description="Rewards are multiplied with this first; with shared layers it is decisive."
+        default=1.0,
+        gt=0,
+        description="Factor that rewards are multiplied by; important if policy and value function share layers.",
     )
     reward_clip: float | None = Field(
-        default=None, gt=0, description="The largest scaled reward in size; left out: without limit."
+        default=None, gt=0, description="Clipping range of the scaled reward. null: no clipping."
     )
     normalize_observations: bool = Field(
-        default=False, description="Whether observations are brought to mean 0 and deviation 1 by running statistics."
+        default=False, description="Whether observations are standardized by running mean and variance."
     )
     normalize_rewards: bool = Field(
-        default=False, description="Whether rewards are divided by the running deviation of the discounted return."
+        default=False,
+        description="Whether rewards are divided by the running standard deviation of the discounted return.",
     )
-    beta1: float = Field(default=0.9, ge=0, lt=1, description="Adam's decay of the mean gradient.")
-    beta2: float = Field(default=0.999, ge=0, lt=1, description="Adam's decay of the mean squared gradient.")
-    epsilon: float = Field(default=1e-5, gt=0, description="Adam's smallest divisor.")
+    beta1: float = Field(default=0.9, ge=0, lt=1, description="Adam's decay rate of the first moment.")
+    beta2: float = Field(default=0.999, ge=0, lt=1, description="Adam's decay rate of the second moment.")
+    epsilon: float = Field(default=1e-5, gt=0, description="Adam's epsilon, added to the denominator.")
 
 
 class TabularConfig(Part):
-    """Learning a table; schedules go by transition."""
+    """Tabular learning. Schedules advance with each transition."""
 
-    gamma: float = Field(default=0.99, ge=0, le=1, description="Discount per step.")
-    learning_rate: float = Field(
-        default=0.1, gt=0, le=1, description="How far a value moves to what a transition says; at the start."
-    )
+    gamma: float = Field(default=0.99, ge=0, le=1, description="Discount factor per step.")
+    learning_rate: float = Field(default=0.1, gt=0, le=1, description="Initial learning rate (alpha).")
     learning_rate_schedule: TableSchedule = Field(
-        default="constant", description="`constant`, `linear`, `exponential`, or `visits` of the state and action."
+        default="constant",
+        description="Learning rate schedule, by transitions or by `visits` of the state-action pair.",
     )
-    learning_rate_floor: float = Field(default=0.0, ge=0, le=1, description="What it ends with, or never falls below.")
+    learning_rate_floor: float = Field(
+        default=0.0, ge=0, le=1, description="Final learning rate of a linear schedule, lower bound of the others."
+    )
     learning_rate_scale: float | None = Field(
-        default=None, gt=0, description="Transitions to the end of a line or to a half, or visits to a half."
+        default=None,
+        gt=0,
+        description="Transitions until a linear schedule ends; half-life of the others, in transitions or visits.",
     )
-    exploration: float = Field(default=0.3, ge=0, le=1, description="Chance of an action that is drawn; at the start.")
+    exploration: float = Field(default=0.3, ge=0, le=1, description="Initial exploration rate (epsilon).")
     exploration_schedule: TableSchedule = Field(
-        default="constant", description="`constant`, `linear`, `exponential`, or `visits` of the state."
+        default="constant", description="Exploration schedule, by transitions or by `visits` of the state."
     )
-    exploration_floor: float = Field(default=0.0, ge=0, le=1, description="What it ends with, or never falls below.")
+    exploration_floor: float = Field(
+        default=0.0, ge=0, le=1, description="Final exploration rate of a linear schedule, lower bound of the others."
+    )
     exploration_scale: float | None = Field(
-        default=None, gt=0, description="Transitions to the end of a line or to a half, or visits to a half."
+        default=None,
+        gt=0,
+        description="Transitions until a linear schedule ends; half-life of the others, in transitions or visits.",
     )
-    initial_value: float = Field(default=0.0, description="What values are before anything was learned.")
-    batch_size: int = Field(
-        default=1, ge=1, le=65536, description="Transitions that a table learns from at once, per env loop."
-    )
-    replay_size: int = Field(default=0, ge=0, description="Past transitions kept to learn from again; 0: none.")
-    replay_updates: int = Field(default=1, ge=1, le=1024, description="Past transitions learned from after each new.")
+    initial_value: float = Field(default=0.0, description="Initial Q-value.")
+    batch_size: int = Field(default=1, ge=1, le=65536, description="Batch size in transitions per update and thread.")
+    replay_size: int = Field(default=0, ge=0, description="Replay buffer size in transitions; 0 disables replay.")
+    replay_updates: int = Field(default=1, ge=1, le=1024, description="Replayed transitions per new transition.")
     table: Literal["dense", "sparse", "torch"] = Field(
         default="dense",
-        description="A row for every state, for those that were seen, or an array on a GPU.",
+        description="Table type: dense (all states), sparse (visited states only), or torch (array on a GPU).",
     )
-    storage: Literal["f32", "f16"] = Field(default="f32", description="How values are kept; f16 takes half the memory.")
-    device: str = Field(default="auto", description="Where a table of kind torch lies; auto: the first GPU.")
+    storage: Literal["f32", "f16"] = Field(
+        default="f32", description="Number format of Q-values; f16 halves the memory."
+    )
+    device: str = Field(default="auto", description="Device of a torch table; auto selects the first GPU.")
     runtime: Literal["one", "shared", "private", "mpi"] = Field(
         default="one",
-        description="One thread, threads on one table, threads with tables that are merged, or MPI ranks.",
+        description="Parallelism: one thread, threads sharing a table, threads with merged private tables, or MPI.",
     )
     iteration: int = Field(
-        default=65536, ge=1, le=2**32, description="Steps per iteration of all threads; private tables merge after it."
+        default=65536,
+        ge=1,
+        le=2**32,
+        description="Steps per iteration over all threads; private tables are merged after each.",
     )
-    staleness: int = Field(
-        default=4, ge=1, description="Rounds that an MPI rank may be ahead of the slowest before it waits."
-    )
+    staleness: int = Field(default=4, ge=1, description="Maximum lead of an MPI rank over the slowest one, in rounds.")
 
 
 class TrainConfig(Part):
-    """How long to train, and what happens on the way. A run ends at the first limit it reaches."""
+    """Stopping conditions, evaluations and checkpoints. A run stops at the first limit that it reaches."""
 
     algorithm: Literal["ppo", "q-learning", "sarsa", "expected-sarsa", "double-q-learning"] = Field(
-        default="ppo", description="What learns: ppo a network; q-learning, sarsa and their relatives a table."
+        default="ppo", description="Algorithm: ppo trains a network; the others train a Q-table."
     )
     learner: Literal["auto", "native", "torch"] = Field(
-        default="auto", description="Which implementation of it; auto takes native wherever it can serve."
+        default="auto", description="PPO implementation; auto selects native wherever it supports the policy."
     )
-    steps: int | None = Field(default=None, ge=1, description="End after this many steps (decisions of rows).")
+    steps: int | None = Field(
+        default=None, ge=1, description="Stop after this many env steps, summed over envs and agents."
+    )
     episodes: int | None = Field(
-        default=None, ge=1, description="End after this many finished episodes, looked at once per record."
+        default=None, ge=1, description="Stop after this many finished episodes; checked at each record."
     )
-    minutes: float | None = Field(default=None, gt=0, description="End after this many minutes of training.")
+    minutes: float | None = Field(default=None, gt=0, description="Stop after this many minutes of training.")
     until: float | None = Field(
         default=None,
-        description="End when the mean return of the last episodes reaches this and an evaluation confirms it.",
+        description="Stop once the mean return of recent episodes reaches this and an evaluation confirms it.",
     )
-    until_episodes: int = Field(default=100, ge=1, le=4096, description="How many finished episodes `until` looks at.")
-    seed: int = Field(default=0, ge=0, lt=2**64, description="Decides everything random.")
-    evaluate_every: int = Field(
-        default=0, ge=0, description="Iterations from an evaluation to the next; 0: only at the end."
+    until_episodes: int = Field(
+        default=100, ge=1, le=4096, description="Number of recent episodes that train.until averages over."
     )
+    seed: int = Field(default=0, ge=0, lt=2**64, description="Random seed.")
+    evaluate_every: int = Field(default=0, ge=0, description="Evaluation interval in iterations; 0: only at the end.")
     evaluate_episodes: int = Field(
-        default=100, ge=0, description="Episodes of an evaluation, on envs of its own; 0: no evaluation at all."
+        default=100, ge=0, description="Episodes per evaluation, on separate envs; 0 disables evaluation."
     )
     checkpoint_every: int = Field(
-        default=1000, ge=0, description="Iterations from a checkpoint to the next; 0: only at the end."
+        default=1000, ge=0, description="Checkpoint interval in iterations; 0: only at the end."
     )
-    keep_last: int = Field(default=3, ge=1, description="How many checkpoints are kept, beside the best.")
+    keep_last: int = Field(
+        default=3, ge=1, description="Number of recent checkpoints to keep, in addition to the best one."
+    )
 
 
 class TorchConfig(Part):
-    """What the torch learner runs on; nothing here concerns the native one."""
+    """Device and precision of the torch learner; the native learner ignores this section."""
 
-    device: str = Field(default="auto", description="`cpu`, `cuda`, `cuda:1`, ...; auto takes a GPU if there is one.")
+    device: str = Field(
+        default="auto", description="Device: `cpu`, `cuda`, `cuda:1`, ...; auto selects a GPU if there is one."
+    )
     memory_fraction: float | None = Field(
-        default=None, gt=0, le=1, description="The part of a GPU's memory that may be used; left out: all of it."
+        default=None, gt=0, le=1, description="Fraction of the GPU's memory that may be allocated. null: all of it."
     )
     amp: Literal["off", "bfloat16", "float16"] = Field(
-        default="off", description="Mixed precision: the type that networks are computed in. For GPUs."
+        default="off", description="Data type of automatic mixed precision, for GPUs."
     )
     compile: bool = Field(
         default=False,
-        description="Whether the policy is compiled; if that fails, it runs as it is, and the run says why.",
+        description="Whether to use torch.compile; falls back to eager mode, with a notice, if compilation fails.",
     )
     pin_memory: bool = Field(
-        default=False, description="Whether rollouts lie in pinned memory, from where a GPU copies faster."
+        default=False, description="Whether rollouts are kept in pinned memory, for faster copies to the GPU."
     )
     inference_batch: int | None = Field(
-        default=None, ge=1, description="Most rows that go through the policy at once; left out: all."
+        default=None, ge=1, description="Maximum number of rows per forward pass. null: no limit."
     )
     num_threads: int | None = Field(
         default=None,
         ge=1,
         le=1024,
-        description="Threads of torch's operations; left out: as many as the work is worth.",
+        description="Intra-op threads of torch. null: chosen by the size of the work.",
     )
     interop_threads: int | None = Field(
-        default=None, ge=1, le=1024, description="Threads between torch's operations; left out: torch decides."
+        default=None, ge=1, le=1024, description="Inter-op threads of torch. null: torch's default."
     )
     accumulate: int = Field(
-        default=1, ge=1, description="Parts that a minibatch's gradient is summed up from, to save memory."
+        default=1,
+        ge=1,
+        description="Gradient accumulation: number of parts that a minibatch is split into, to save memory.",
     )
     losses: list[str] = Field(
-        default=[], description="Further loss terms, as `package.module:function`; see docs/torch.md."
+        default=[], description="Additional loss terms, as `package.module:function`; see docs/torch.md."
     )
 
 
 class TrackConfig(Part):
-    """What is recorded, by fixed counts of iterations, so that it is the same in every repetition."""
+    """Logging, at fixed iteration counts, so that repeated runs log the same."""
 
-    interval: int = Field(default=16, ge=1, description="Iterations per record.")
+    interval: int = Field(default=16, ge=1, description="Logging interval in iterations.")
     statistics_every: int = Field(
         default=0,
         ge=0,
-        description="Iterations from one set of statistics of gradients, weights and actions to the next; 0: none.",
+        description="Interval of gradient, weight and action statistics in iterations; 0 disables them.",
     )
     trackers: list[Literal["tensorboard", "wandb", "mlflow"]] = Field(
-        default=[], description="Who is told besides the store: `tensorboard`, `wandb`, `mlflow`, where installed."
+        default=[], description="Additional trackers to log to: `tensorboard`, `wandb`, `mlflow`, where installed."
     )
 
 
 class Config(Part):
-    """All that a run is told."""
+    """Complete config of a run."""
 
     env: EnvConfig
     runner: RunnerConfig = RunnerConfig()
@@ -312,7 +365,7 @@ class Config(Part):
     track: TrackConfig = TrackConfig()
 
     def to_yaml(self) -> str:
-        """The whole config as YAML, every default spelled out."""
+        """Return the config as YAML, including defaults."""
         import yaml
 
         text: str = yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False)
@@ -320,7 +373,7 @@ class Config(Part):
 
 
 def dotted_names() -> list[str]:
-    """Every key of the config but the options of envs, in order."""
+    """Return every config key except env options, in order."""
     names = []
     for part, field in Config.model_fields.items():
         kind = field.annotation
