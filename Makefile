@@ -47,7 +47,7 @@ test-python: $(CORE) $(STAMPS)/dev ## Run the tests of the Python package, wheel
 	$(BIN)/python -m pytest -n 2
 
 reliability: $(CORE) $(STAMPS)/dev ## Kill, damage, forge and fuzz for an hour; prints counts per class
-	$(BIN)/python -m tests.reliability --kills 200 --deaths 200 --mutations 500 --forgeries 80 --trust 256 --calls 20000 --seed 0
+	$(BIN)/python -m tests.reliability --kills 200 --deaths 200 --mutations 500 --forgeries 80 --trust 256 --hostile 400 --calls 20000 --seed 0
 
 lint: $(CORE) $(STAMPS)/dev ## Check format, style and types of Python and Rust
 	$(BIN)/ruff check .

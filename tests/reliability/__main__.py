@@ -13,6 +13,7 @@ from tests.reliability import engine
 from tests.reliability.calls import Calls
 from tests.reliability.deaths import Deaths
 from tests.reliability.forgeries import Forgeries
+from tests.reliability.hostile import Hostile
 from tests.reliability.kills import Kills
 from tests.reliability.mutations import Mutations
 from tests.reliability.trust import Trust
@@ -23,6 +24,7 @@ ATTACKS: dict[str, type[engine.Attack]] = {
     "mutations": Mutations,
     "forgeries": Forgeries,
     "trust": Trust,
+    "hostile": Hostile,
     "calls": Calls,
 }
 

@@ -33,7 +33,7 @@ class Ended:
 
     def crash(self) -> str | None:
         """The reason why this is no orderly end, whatever the exit code; nothing if it is one."""
-        shown = " ".join(self.command)
+        shown = " ".join(self.command)[:120]
         if self.timed_out:
             return f"'{shown}' hangs"
         for text in (self.err, self.out):
@@ -78,10 +78,10 @@ def start(home: Path, *arguments: str, variables: Mapping[str, str] | None = Non
     )
 
 
-def finish(process: subprocess.Popen[str], timeout: float = TIMEOUT) -> Ended:
+def finish(process: subprocess.Popen[str], timeout: float = TIMEOUT, shown: Sequence[str] | None = None) -> Ended:
     """Wait for a process; the time limit ends it and everything that it started."""
     assert isinstance(process.args, list)
-    command = ["hotloop", *process.args[3:]]
+    command = shown or ["hotloop", *process.args[3:]]
     try:
         out, err = process.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:
