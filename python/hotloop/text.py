@@ -82,3 +82,27 @@ def plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [plain(entry) for entry in value]
     return plain(vars(value)) if dataclasses.is_dataclass(value) else value
+
+
+def printable(text: str, longest: int = 10_000) -> str:
+    r"""A text from elsewhere that is safe to print: control characters are escaped, and its length is bounded.
+
+    >>> printable("a\x1b[31mb\nc"), printable("x" * 9, 5)
+    ('a\\x1b[31mb\\nc', 'xxxx…')
+    """
+    if len(text) > longest:
+        text = text[: longest - 1] + "…"
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
+def storable(text: str) -> str:
+    r"""A text that any database takes: characters that are none are replaced.
+
+    >>> storable("a\0b\ud800c") == "a\ufffdb\ufffdc"
+    True
+    """
+    if text.isascii() and "\0" not in text:
+        return text
+    return "".join("\ufffd" if char == "\0" or "\ud800" <= char <= "\udfff" else char for char in text)

@@ -2,6 +2,8 @@
 
 import errno
 import os
+import resource
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hotloop.tracking import journal
+from hotloop.tracking.errors import JournalError
 from hotloop.tracking.journal import Event, Journal
 
 
@@ -41,14 +44,73 @@ def test_what_was_flushed_is_with_the_system(tmp_path: Path) -> None:
 
 
 def test_a_disk_that_refuses_is_told_to_who_writes_next(tmp_path: Path) -> None:
-    told = Journal(Path("/dev/full"))
-    told.append(lambda: record(1))
-    with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
-        told.flush()
-    with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
-        told.append(lambda: record(2))
-    with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
-        told.close()
+    told = Journal(tmp_path / journal.NAME)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, limits[1]))
+    try:
+        told.append(lambda: record(1))
+        with pytest.raises(OSError, match=os.strerror(errno.EFBIG)):
+            told.flush()
+        with pytest.raises(OSError, match=os.strerror(errno.EFBIG)):
+            told.append(lambda: record(2))
+        with pytest.raises(OSError, match=os.strerror(errno.EFBIG)):
+            told.close()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+def make_fifo(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def make_link(path: Path) -> None:
+    (path.parent / "other").touch()
+    path.symlink_to(path.parent / "other")
+
+
+def make_device(path: Path) -> None:
+    path.symlink_to("/dev/full")
+
+
+def make_folder(path: Path) -> None:
+    path.mkdir()
+
+
+@pytest.mark.parametrize("make", [make_fifo, make_link, make_device, make_folder])
+def test_only_a_regular_file_is_a_journal(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    path = tmp_path / journal.NAME
+    make(path)
+    for use in (lambda: Journal(path), lambda: journal.append_one(path, record(1)), lambda: journal.read_all(path)):
+        with pytest.raises(JournalError, match=r"metrics\.jsonl is not a regular file"):
+            use()
+    assert journal.find_start(path) is None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"[" * 100_000,
+        b'{"event":"x","at":1,"of":' + b"[" * 40 + b"]" * 40 + b"}",
+        b'{"event":"iteration","at":1,"steps":' + b"9" * 5000 + b"}",
+        b'{"event":"iteration","at":NaN,"steps":1}',
+        b'{"event":"iteration","at":1,"steps":"many"}',
+        b'{"event":"start","at":1,"resumed_at":-3}',
+        b'{"at":1}',
+        b"[1]",
+        b"\xff\xfe",
+        b'"' + b"x" * (journal.MAX_LINE + 10) + b'"',
+    ],
+    ids=lambda line: line[:30].decode(errors="replace"),
+)
+def test_a_damaged_line_is_left_out_and_the_others_stay(tmp_path: Path, line: bytes) -> None:
+    path = tmp_path / journal.NAME
+    journal.append_one(path, record(1))
+    with path.open("ab") as file:
+        file.write(line + b"\n")
+    journal.append_one(path, record(3))
+    assert [event["steps"] for event in journal.read_all(path)] == [1, 3]
+    (damaged,) = [line for line in journal.read_lines(path) if line.damage]
+    assert journal.line_number(path, damaged.start) == 2
 
 
 def test_a_line_that_was_cut_short_is_passed_over(tmp_path: Path) -> None:
@@ -97,3 +159,17 @@ def test_going_on_from_a_step_makes_later_records_void(tmp_path: Path) -> None:
     assert [event["steps"] for event in journal.read_all(path)] == [0, 1, 1, 5]
     journal.append_one(path, start())
     assert [event["event"] for event in journal.read_all(path)] == ["start"]
+
+
+def test_going_on_from_a_position_makes_later_events_of_the_same_step_void(tmp_path: Path) -> None:
+    path = tmp_path / journal.NAME
+    for event in (start(), record(2), {"event": "checkpoint", "steps": 2}):
+        journal.append_one(path, event)
+    valid = path.stat().st_size
+    for event in ({"event": "evaluation", "steps": 2}, {"event": "eval", "steps": 2}, record(3)):
+        journal.append_one(path, event)
+    journal.append_one(path, {**start(2), "valid_bytes": valid})
+    assert [event["event"] for event in journal.read_all(path)] == ["start", "iteration", "checkpoint", "eval", "start"]
+    before = journal.event_before(path, valid)
+    assert before is not None
+    assert before["event"] == "checkpoint"

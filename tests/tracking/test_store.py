@@ -59,11 +59,11 @@ def test_a_run_is_there_with_all_that_belongs_to_it(tmp_path: Path, store: str) 
 
 def test_feeding_again_changes_nothing(tmp_path: Path, store: str) -> None:
     run = trained(tmp_path, store)
-    place = find_store_url(store, tmp_path)
-    assert place is not None
-    with Store(store, home=tmp_path) as found, Database(place) as link:
+    url = find_store_url(store, tmp_path)
+    assert url is not None
+    with Store(store, home=tmp_path) as found, Database(url) as database:
         before = metrics_of(found)
-        assert store_sync.feed(link, run.path) == 0
+        assert store_sync.sync(database, run.path).count == 0
         assert metrics_of(found) == before
 
 
@@ -102,20 +102,20 @@ def test_an_older_store_is_upgraded_with_its_runs(tmp_path: Path, store: str, mo
     trained(tmp_path, store)
     later = ("ALTER TABLE runs ADD COLUMN note TEXT NOT NULL DEFAULT 'none'",)
     monkeypatch.setattr(migrations, "MIGRATIONS", [*migrations.MIGRATIONS, later])
-    place = find_store_url(store, tmp_path)
-    assert place is not None
-    with Database(place) as link:
-        assert link.execute("SELECT note FROM runs").fetchall() == [("none",)]
-        assert link.execute("SELECT version FROM hotloop_store").fetchone()[0] == len(migrations.MIGRATIONS)
-    Database(place).close()
+    url = find_store_url(store, tmp_path)
+    assert url is not None
+    with Database(url) as database:
+        assert database.execute("SELECT note FROM runs").fetchall() == [("none",)]
+        assert database.execute("SELECT version FROM hotloop_store").fetchone()[0] == len(migrations.MIGRATIONS)
+    Database(url).close()
 
 
 def test_a_newer_store_is_refused(tmp_path: Path, store: str, monkeypatch: pytest.MonkeyPatch) -> None:
     trained(tmp_path, store)
-    place = find_store_url(store, tmp_path)
-    assert place is not None
-    with Database(place) as link:
-        link.execute("UPDATE hotloop_store SET version = 99")
+    url = find_store_url(store, tmp_path)
+    assert url is not None
+    with Database(url) as database:
+        database.execute("UPDATE hotloop_store SET version = 99")
     with pytest.raises(StoreError, match=r"is of a newer Hotloop \(version 99 of its tables"):
         Store(store, home=tmp_path)
 
@@ -154,12 +154,12 @@ def test_a_store_that_is_missing_is_said_to_be(tmp_path: Path) -> None:
 
 def test_a_locked_store_is_waited_for_and_then_said_to_be_locked(tmp_path: Path) -> None:
     trained(tmp_path)
-    place = find_store_url(None, tmp_path)
-    assert place is not None
+    url = find_store_url(None, tmp_path)
+    assert url is not None
     holder = sqlite3.connect(tmp_path / "hotloop.db", isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
     locked = pytest.raises(StoreAwayError, match="is locked by another process")
-    with Database(place, patience=0.05) as link, locked, link.telling(), link.transaction():
+    with Database(url, timeout=0.05) as database, locked, database.translated_errors(), database.transaction():
         pass
     holder.execute("ROLLBACK")
     holder.close()
@@ -266,10 +266,10 @@ def test_a_run_is_running_while_its_process_lives(tmp_path: Path) -> None:
     class Look(hotloop.training.Callback):
         def checkpoint(self, report: Any) -> None:
             with Store(home=tmp_path) as found:
-                place = find_store_url(None, tmp_path)
-                assert place is not None
-                with Database(place) as link:
-                    store_sync.feed(link, report.path.parent.parent)
+                url = find_store_url(None, tmp_path)
+                assert url is not None
+                with Database(url) as database:
+                    store_sync.sync(database, report.path.parent.parent)
                 (one,) = found.runs()
                 seen.append(one.status)
                 with pytest.raises(StoreError, match=r"is running \(process \d+ on .*\): end it first"):
@@ -293,14 +293,14 @@ def test_deleting_removes_rows_and_folder(tmp_path: Path, store: str) -> None:
 def test_of_points_for_the_same_place_the_last_counts(tmp_path: Path, store: str) -> None:
     run = trained(tmp_path, store)
     told = [(step % 50, float(step)) for step in range(200)]
-    place = find_store_url(store, tmp_path)
-    assert place is not None
-    with Store(store, home=tmp_path) as found, Database(place) as link:
+    url = find_store_url(store, tmp_path)
+    assert url is not None
+    with Store(store, home=tmp_path) as found, Database(url) as database:
         one = found.find(run.path.name)
-        key = link.key_numbers(["mine"])["mine"]
+        key = database.key_numbers(["mine"])["mine"]
         rows = [(one.number, key, step, 0.0, value) for step, value in told]
-        with link.transaction():
-            link.insert("metrics", ("run", "key", "step", "time", "value"), rows, unique=("run", "key", "step"))
+        with database.transaction():
+            database.insert("metrics", ("run", "key", "step", "time", "value"), rows, unique=("run", "key", "step"))
         curve = found.series(one, "mine")
     assert dict(zip(curve.steps.tolist(), curve.values.tolist(), strict=True)) == dict(told)
 
@@ -308,7 +308,8 @@ def test_of_points_for_the_same_place_the_last_counts(tmp_path: Path, store: str
 def test_a_store_that_refuses_to_forget_a_run_keeps_its_folder(tmp_path: Path) -> None:
     run = trained(tmp_path)
     with Store(home=tmp_path) as found:
-        found._link.execute("CREATE TRIGGER kept BEFORE DELETE ON runs BEGIN SELECT RAISE(ABORT, 'it is kept'); END")
+        trigger = "CREATE TRIGGER kept BEFORE DELETE ON runs BEGIN SELECT RAISE(ABORT, 'it is kept'); END"
+        found._database.execute(trigger)
         with pytest.raises(StoreError, match="it is kept"):
             found.delete(found.find("last"))
         assert found.find("last").path == run.path

@@ -133,13 +133,13 @@ def test_trackers_are_told_everything_and_one_that_fails_is_left_out(tmp_path: P
     def missing() -> Kept:
         raise ImportError("no such package")
 
-    feeder = SyncThread(tmp_path, None, [lambda: good, lambda: bad, missing], lambda sample: None)
+    thread = SyncThread(tmp_path, None, [lambda: good, lambda: bad, missing], lambda sample: None)
     for steps in range(10):
         journal.append_one(tmp_path / journal.NAME, {"event": "iteration", "steps": steps})
-    feeder.finish()
+    thread.finish()
     assert [event["steps"] for event in good.events] == list(range(10))
     assert good.closed
-    told = [notice.what for notice in feeder.notices()]
+    told = [notice.what for notice in thread.notices()]
     assert told == [
         "a tracker is left out from here on: no such package",
         "kept is left out from here on: the service said no",
@@ -149,22 +149,22 @@ def test_trackers_are_told_everything_and_one_that_fails_is_left_out(tmp_path: P
 def test_a_stall_is_told_while_it_lasts_and_when_it_is_over(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / journal.NAME).touch()
     with caplog.at_level(logging.WARNING, "hotloop"):
-        feeder = SyncThread(tmp_path, None, [], lambda sample: None, stalled_after=0.2)
+        thread = SyncThread(tmp_path, None, [], lambda sample: None, stalled_after=0.2)
         until(lambda: caplog.records, "no stall was noticed")
     assert "nothing has happened for" in caplog.text
-    feeder.beat()
-    (notice,) = feeder.notices()
+    thread.beat()
+    (notice,) = thread.notices()
     assert (notice.kind, notice.what.endswith("it goes on now")) == ("stalled", True)
-    feeder.finish()
+    thread.finish()
 
 
 def test_a_disk_that_is_nearly_full_is_told_once_and_resources_are_sampled(tmp_path: Path) -> None:
     (tmp_path / journal.NAME).touch()
     samples: list[dict[str, Any]] = []
-    feeder = SyncThread(tmp_path, None, [], samples.append, disk_low=2**62)
-    until(lambda: sum(range(10**6)) > 0 and feeder._is_disk_low, "the disk was not looked at")
-    feeder.finish()
-    assert [notice.kind for notice in feeder.notices()] == ["disk-low"]
+    thread = SyncThread(tmp_path, None, [], samples.append, disk_low=2**62)
+    until(lambda: sum(range(10**6)) > 0 and thread._is_disk_low, "the disk was not looked at")
+    thread.finish()
+    assert [notice.kind for notice in thread.notices()] == ["disk-low"]
     # Of what was computed while waiting: a load is that since the sampler was made, some time before the first sample.
     assert samples[0]["process"]["cpu"] > 0
     assert samples[0]["process"]["memory"] > 2**20
@@ -221,7 +221,7 @@ def test_threads_that_record_give_way_to_those_that_train(tmp_path: Path) -> Non
 
     hotloop.train("cartpole", steps=65536, config=QUICK, home=tmp_path, callbacks=[Look()])
     own = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
-    assert found["hotloop-journal"] == found["hotloop-feeder"] == min(19, own + 5)
+    assert found["hotloop-journal"] == found["hotloop-sync"] == min(19, own + 5)
     assert found["MainThread"] == own
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hotloop.tracking.journal import as_line
+from hotloop.tracking.journal import encode
 from hotloop.training.callbacks import IterationReport, Statistics, TimeSplit
 from hotloop.training.record_lines import record_line
 
@@ -38,4 +38,4 @@ def test_a_record_reads_the_same_by_template_and_by_the_general_encoder(report: 
     line = record_line(at, report)
     assert line.endswith(b"}\n")
     assert line.count(b"\n") == 1
-    assert json.loads(line) == json.loads(as_line(at, {"event": "iteration", **vars(report)}))
+    assert json.loads(line) == json.loads(encode(at, {"event": "iteration", **vars(report)}))

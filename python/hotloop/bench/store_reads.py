@@ -73,20 +73,20 @@ def _fill(home: Path) -> None:
 
     settings = {"train.until": None, "train.evaluate_episodes": 0}
     train("cartpole", steps=4096, config=settings, home=home, store=str(home / _STORE))
-    place = find_store_url(home / _STORE, home)
-    assert place is not None
-    with Database(place) as link, link.transaction():
-        found = link.execute("SELECT * FROM runs")
+    url = find_store_url(home / _STORE, home)
+    assert url is not None
+    with Database(url) as database, database.transaction():
+        found = database.execute("SELECT * FROM runs")
         run = dict(zip([column[0] for column in found.description], found.fetchone(), strict=True))
         number = run.pop("number")
         copies = [
             {**run, "id": f"{i:08x}", "name": f"copy-{i}", "path": str(home / f"copy-{i}"), "created": i}
             for i in range(RUNS - 1)
         ]
-        link.insert("runs", list(run), [list(copy.values()) for copy in copies])
-        key = link.key_numbers([_METRIC])[_METRIC]
+        database.insert("runs", list(run), [list(copy.values()) for copy in copies])
+        key = database.key_numbers([_METRIC])[_METRIC]
         points = [(number, key, step, run["created"] + step / 1000, step * 7919 % 1000) for step in range(POINTS)]
-        link.insert("metrics", ("run", "key", "step", "time", "value"), points)
+        database.insert("metrics", ("run", "key", "step", "time", "value"), points)
 
 
 def _timed(arguments: Sequence[str], home: Path) -> float:

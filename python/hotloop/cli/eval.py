@@ -167,23 +167,23 @@ def _keep(run: Path | None, store: str | None, steps: int, found: Evaluation, ho
     from hotloop.tracking import journal
     from hotloop.tracking.database import Database
     from hotloop.tracking.errors import StoreError
-    from hotloop.tracking.store_sync import feed
+    from hotloop.tracking.store_sync import sync
     from hotloop.training.runs import find_store, home_of
 
-    first = journal.first_start(run / journal.NAME)
+    first = journal.find_start(run / journal.NAME)
     if first is None:
         return
     try:
         journal.append_one(run / journal.NAME, {"event": "eval", "steps": steps, "evaluation": vars(found), "how": how})
     except OSError as error:
-        tell(f"The result could not be recorded with the run: {error.strerror}.")
+        tell(f"The result could not be recorded with the run: {error.strerror or error}.")
         return
     place = find_store(store, home_of(run))
     if place is None or not (first.get("store") is None or place.is_of(first)):
         return
     try:
-        with Database(place) as link:
-            feed(link, run)
+        with Database(place) as database:
+            sync(database, run)
     except StoreError as error:
         tell(f"The result is recorded in the run's folder only: {error}")
 

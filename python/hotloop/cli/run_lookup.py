@@ -35,7 +35,7 @@ def _begun(path: Path) -> float:
     """When a run began, by which the store orders them, too; going on with one does not make it the last."""
     from hotloop.tracking import journal
 
-    first = journal.first_start(path / journal.NAME)
+    first = journal.find_start(path / journal.NAME)
     return float(first["at"]) if first is not None else (path / "config.yaml").stat().st_mtime
 
 
@@ -43,5 +43,5 @@ def _by_id(runs: dict[str, Path], text: str) -> list[str]:
     """The names of the runs whose id begins so."""
     from hotloop.tracking import journal
 
-    firsts = {name: journal.first_start(path / journal.NAME) for name, path in runs.items()}
+    firsts = {name: journal.find_start(path / journal.NAME) for name, path in runs.items()}
     return sorted(name for name, first in firsts.items() if first is not None and first["id"].startswith(text))

@@ -1,11 +1,12 @@
-"""A thin link to a store over the database's own driver.
+"""A connection to a store, thinly over the database's own driver.
 
-A toolkit for SQL would take longer to import than many a run takes, and a few plain statements are all there is to say.
+An SQL toolkit would take longer to import than many a run takes, and a few plain statements are all that is needed.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
@@ -20,49 +21,61 @@ if TYPE_CHECKING:
 
     from hotloop.tracking.store_url import StoreUrl
 
-# Seconds that a writer waits for others that write to the same file, and for a server to answer.
-PATIENCE: Final = 5.0
-# Marks a database as ours; PostgreSQL has it as the key of a lock, too.
-_MARK: Final = 0x686F746C
-# Rows that a statement writes to a file: one by one they take twice as long.
+# Seconds to wait for other writers of the same file, and for a server to answer.
+TIMEOUT: Final = 5.0
+# The key of PostgreSQL's advisory lock during an upgrade.
+_LOCK_KEY: Final = 0x686F746C
+# Rows that one statement inserts into SQLite: one by one they take twice as long.
 _ROWS_AT_ONCE: Final = 32
 
 
 class Database:
-    """A connection. Every SQL text is the same for all databases; parameters are marked with `?`.
+    """A connection. SQL is the same for both databases; parameters are marked with `?`.
 
     Args:
-        place: The store.
-        make: Whether a file that is not there is made.
-        read_only: Nothing is written, not even what a reader leaves beside a file.
-        patience: Seconds that it waits for others who write, and for a server to answer.
+        url: The store.
+        create: Whether a missing file is created.
+        read_only: Never write: no migration, and no files beside the database where its folder is read-only.
+        timeout: Seconds to wait for other writers, and for a server to answer.
     """
 
     def __init__(
-        self, place: StoreUrl, *, make: bool = True, read_only: bool = False, patience: float = PATIENCE
+        self, url: StoreUrl, *, create: bool = True, read_only: bool = False, timeout: float = TIMEOUT
     ) -> None:
-        self.place = place
-        self._is_sqlite = place.file is not None
-        self._is_read_only = read_only
-        self._make, self._patience = make and not read_only, patience
+        self.url = url
+        self._is_sqlite = url.file is not None
+        self._read_only = read_only
+        self._create, self._timeout = create and not read_only, timeout
         self._keys: dict[str, int] = {}
+        self._immutable = False
+        self._signature: tuple[int, int] | None = None
         self._open()
 
     def _open(self) -> None:
-        with self.telling():
+        with self.translated_errors():
             self._connection = self._open_file() if self._is_sqlite else self._open_server()
         try:
-            with self.telling():
+            with self.translated_errors():
                 self._upgrade()
         except BaseException:
             self.close()
             raise
 
-    def renewed(self) -> Self:
-        """The link, opened again if the server had gone away."""
-        if not self._is_sqlite and self._connection.closed:
+    def reconnected(self) -> Self:
+        """This connection, reopened if the server went away or a file that was taken as immutable has changed."""
+        is_stale = self._signature != self._read_signature() if self._is_sqlite else self._connection.closed
+        if is_stale:
+            self.close()
             self._open()
         return self
+
+    def _read_signature(self) -> tuple[int, int] | None:
+        """Changes with every write to a file that is open as immutable; `None` for others, which see writes."""
+        if not self._immutable:
+            return None
+        assert self.url.file is not None
+        status = self.url.file.stat()
+        return status.st_mtime_ns, status.st_size
 
     def __enter__(self) -> Self:
         return self
@@ -73,25 +86,18 @@ class Database:
         self.close()
 
     def _open_file(self) -> Any:
-        file = self.place.file
+        file = self.url.file
         assert file is not None
         if not file.exists():
-            if not self._make:
+            if not self._create:
                 raise StoreError(f"there is no store {file}")
-            if self.place.is_default:
+            if self.url.is_default:
                 file.parent.mkdir(parents=True, exist_ok=True)
             elif not file.parent.is_dir():
                 raise StoreError(f"cannot make the store {file}: there is no folder {file.parent}")
-        address = str(file)
-        if self._is_read_only:
-            # Without a log beside it nobody is writing; then a folder that cannot be written is no hindrance.
-            extra = "&immutable=1" if not file.with_name(file.name + "-wal").exists() else ""
-            address = f"{file.absolute().as_uri()}?mode=ro{extra}"
-        connection = sqlite3.connect(
-            address, uri=self._is_read_only, timeout=self._patience, isolation_level=None, check_same_thread=False
-        )
-        if self._is_read_only:
-            return connection
+        if self._read_only:
+            return self._open_file_read_only(file)
+        connection = sqlite3.connect(file, timeout=self._timeout, isolation_level=None, check_same_thread=False)
         try:
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("PRAGMA synchronous=NORMAL")
@@ -100,43 +106,65 @@ class Database:
             raise
         return connection
 
+    def _open_file_read_only(self, file: Path) -> Any:
+        # Readers of a log (WAL) need files beside the database. Where they cannot be made and there is no log, nobody
+        # is writing, and the file can be taken as immutable.
+        log = file.with_name(f"{file.name}-wal")
+        is_immutable = not os.access(file.parent, os.W_OK) and not log.exists()
+        for immutable in (False, True)[is_immutable:]:
+            address = f"{file.absolute().as_uri()}?mode=ro{'&immutable=1' if immutable else ''}"
+            connection = sqlite3.connect(
+                address, uri=True, timeout=self._timeout, isolation_level=None, check_same_thread=False
+            )
+            try:
+                connection.execute("SELECT count(*) FROM sqlite_master")
+            except sqlite3.OperationalError as error:
+                connection.close()
+                if immutable or "unable to open" not in str(error):
+                    raise
+            else:
+                break
+        self._immutable = immutable
+        self._signature = self._read_signature()
+        return connection
+
     def _open_server(self) -> Any:
         import psycopg
 
-        assert self.place.url is not None
-        # A server that is gone without a word is noticed, too.
+        assert self.url.url is not None
+        # Keepalives also detect a server that vanished without closing the connection.
         return psycopg.connect(
-            self.place.url,
+            self.url.url,
             autocommit=True,
-            connect_timeout=max(2, round(self._patience)),
+            connect_timeout=max(2, round(self._timeout)),
             keepalives_idle=5,
             keepalives_interval=2,
             keepalives_count=3,
             tcp_user_timeout=10_000,
             application_name="hotloop",
             client_encoding="utf8",
+            options="-c default_transaction_read_only=on" if self._read_only else "",
         )
 
     def _upgrade(self) -> None:
-        """Brings the schema to the newest version; whoever comes second finds it done."""
+        """Bring the schema to the newest version; of several processes one does it."""
         newest = len(migrations.MIGRATIONS)
         found = self._version()
-        if found == newest:
-            return
         if found > newest:
-            raise newer_store(self.place, found)
-        if self._is_read_only:
-            raise StoreReadOnlyError(
-                f"the store {self.place.shown} is of an older Hotloop and cannot be upgraded: make it writable first"
-            )
+            raise _newer_store(self.url, found)
+        if found == 0 and self._read_only:
+            raise _foreign_store(self.url)
+        if found == newest or self._read_only:
+            # Migrations only add, so that readers understand every older version.
+            return
         kind = "sqlite" if self._is_sqlite else "postgresql"
         with self.transaction():
             if not self._is_sqlite:
-                self.execute("SELECT pg_advisory_xact_lock(?)", (_MARK,))
+                self.execute("SELECT pg_advisory_xact_lock(?)", (_LOCK_KEY,))
             version = self._version()
             if version == 0:
                 if self._is_sqlite and self.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-                    raise foreign_store(self.place)
+                    raise _foreign_store(self.url)
                 self.execute("CREATE TABLE hotloop_store (version BIGINT NOT NULL)")
                 self.execute("INSERT INTO hotloop_store VALUES (0)")
             for migration in migrations.MIGRATIONS[version:]:
@@ -145,7 +173,7 @@ class Database:
             self.execute("UPDATE hotloop_store SET version = ?", (newest,))
 
     def _version(self) -> int:
-        """Which version the schema has; 0 if there is none."""
+        """The version of the schema; 0 if there is none."""
         table = (
             "SELECT count(*) FROM sqlite_master WHERE name = 'hotloop_store'"
             if self._is_sqlite
@@ -158,13 +186,13 @@ class Database:
         return 0 if row is None else int(row[0])
 
     def execute(self, sql: str, parameters: Sequence[object] = ()) -> Any:
-        """One statement."""
-        return self._connection.execute(self._marked(sql), parameters)
+        """Execute one statement and return the cursor."""
+        return self._connection.execute(self._placeholders(sql), parameters)
 
     def insert(
         self, table: str, columns: Sequence[str], rows: Sequence[Sequence[object]], *, unique: Sequence[str] = ()
     ) -> None:
-        """Rows of a table; one that is there already, by its unique columns, is replaced."""
+        """Insert rows; a row that exists already, by its unique columns, is replaced."""
         if not rows:
             return
         values, replacing = f"({', '.join('?' * len(columns))})", ""
@@ -179,11 +207,11 @@ class Database:
             if part:
                 sql = f"INSERT INTO {table} ({', '.join(columns)}) VALUES {', '.join([values] * size)}{replacing}"
                 joined = (tuple(chain.from_iterable(part[i : i + size])) for i in range(0, len(part), size))
-                cursor.executemany(self._marked(sql), joined)
+                cursor.executemany(self._placeholders(sql), joined)
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        """All of it or nothing. In a file of SQLite nobody else writes meanwhile."""
+        """A transaction. Nobody else writes to an SQLite file meanwhile."""
         if not self._is_sqlite:
             with self._connection.transaction():
                 yield
@@ -198,7 +226,7 @@ class Database:
             raise
 
     def key_numbers(self, names: Iterable[str]) -> dict[str, int]:
-        """The numbers that stand for names of metrics; new names get one."""
+        """The numbers of metrics by name; new names get one."""
         if missing := set(names) - self._keys.keys():
             for name in sorted(missing):
                 self.execute("INSERT INTO metric_keys (name) VALUES (?) ON CONFLICT (name) DO NOTHING", (name,))
@@ -206,82 +234,84 @@ class Database:
         return self._keys
 
     def forget_keys(self) -> None:
-        """After a transaction that failed, what it had added is not there."""
+        """Drop cached numbers of metrics, which a failed transaction may have added."""
         self._keys = {}
 
     @contextlib.contextmanager
-    def telling(self) -> Iterator[None]:
-        """Turns what the driver raises into words."""
-        with telling(self.place):
+    def translated_errors(self) -> Iterator[None]:
+        """Raise errors of the driver as `StoreError`."""
+        with translated_errors(self.url):
             yield
 
     def close(self) -> None:
-        """Lets go of the database."""
+        """Close the connection."""
         self._connection.close()
 
-    def _marked(self, sql: str) -> str:
+    def _placeholders(self, sql: str) -> str:
         return sql if self._is_sqlite else sql.replace("?", "%s")
 
 
 @contextlib.contextmanager
-def telling(place: StoreUrl) -> Iterator[None]:
-    """Turns what a database's driver raises into a `StoreError`."""
+def translated_errors(url: StoreUrl) -> Iterator[None]:
+    """Raise errors of a database's driver as `StoreError`."""
     try:
         yield
     except StoreError:
         raise
     except OSError as error:
-        raise StoreError(f"cannot use the store {place.shown}: {error.strerror or error}") from error
+        raise StoreError(f"cannot use the store {url.shown}: {error.strerror or error}") from error
     except Exception as error:
-        told = in_words(place, error)
-        if told is None:
+        translated = translate(url, error)
+        if translated is None:
             raise
-        raise told from error
+        raise translated from error
 
 
-def in_words(place: StoreUrl, error: Exception) -> StoreError | None:
-    """What a driver's error means; nothing if it is none of a database's."""
+def translate(url: StoreUrl, error: Exception) -> StoreError | None:
+    """The `StoreError` for a driver's error; `None` if it is not one."""
     if isinstance(error, sqlite3.Error):
-        return _of_sqlite(place, error)
+        return _translate_sqlite(url, error)
     if not type(error).__module__.startswith("psycopg"):
         return None
     import psycopg
 
-    said = " ".join(str(error).split())
+    message = " ".join(str(error).split())
     if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
-        return StoreAwayError(f"the store {place.shown} cannot be reached: {said}")
-    return StoreError(f"the store {place.shown} refuses: {said}")
+        return StoreAwayError(f"the store {url.shown} cannot be reached: {message}")
+    return StoreError(f"the store {url.shown} refuses: {message}")
 
 
-def _of_sqlite(place: StoreUrl, error: sqlite3.Error) -> StoreError:
-    said, file = str(error), place.shown
-    if "locked" in said or "busy" in said:
+def _translate_sqlite(url: StoreUrl, error: sqlite3.Error) -> StoreError:
+    message, file = str(error), url.shown
+    if "locked" in message or "busy" in message:
         return StoreAwayError(f"the store {file} is locked by another process: try again, or end that one")
-    if "readonly" in said or "read-only" in said:
+    if "readonly" in message or "read-only" in message:
         return StoreReadOnlyError(
             f"the store {file} is read-only: make it and its folder writable, or take another (--store)"
         )
-    if "unable to open" in said:
+    if "unable to open" in message:
         parent = Path(file).parent
+        if Path(file).is_file() and not os.access(parent, os.W_OK):
+            return StoreReadOnlyError(f"the store {file} is read-only, as its folder is")
         return StoreError(f"cannot open the store {file}: check that {parent} exists and that you may write there")
-    if "not a database" in said or "malformed" in said:
+    if "not a database" in message or "malformed" in message:
         return StoreError(
-            f"the store {file} is damaged ({said}): move it away, and 'hotloop runs list' makes a new one from the "
+            f"the store {file} is damaged ({message}): move it away, and 'hotloop runs list' makes a new one from the "
             "folders of the runs"
         )
-    if "full" in said:
+    if "full" in message:
         return StoreAwayError(f"cannot write to the store {file}: the disk is full")
-    return StoreError(f"the store {file} refuses: {said}")
+    return StoreError(f"the store {file} refuses: {message}")
 
 
-def newer_store(place: StoreUrl, version: int) -> StoreError:
+def _newer_store(url: StoreUrl, version: int) -> StoreError:
     """The error for a store that a later version of Hotloop has upgraded."""
     return StoreError(
-        f"the store {place.shown} is of a newer Hotloop (version {version} of its tables, this one knows "
+        f"the store {url.shown} is of a newer Hotloop (version {version} of its tables, this one knows "
         f"{len(migrations.MIGRATIONS)}): upgrade Hotloop, or take another store (--store)"
     )
 
 
-def foreign_store(place: StoreUrl) -> StoreError:
-    """The error for a database of somebody else."""
-    return StoreError(f"{place.shown} is a database, but no store of Hotloop: take another file (--store)")
+def _foreign_store(url: StoreUrl) -> StoreError:
+    """The error for a database that is not a store."""
+    return StoreError(f"{url.shown} is a database, but no store of Hotloop: take another file (--store)")

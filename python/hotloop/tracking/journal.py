@@ -1,35 +1,43 @@
-"""The journal of a run: everything that happened, one JSON object a line, only ever appended to.
+"""The journal of a run: an append-only file of events, one JSON object per line.
 
-It is what a run's records are kept in; a store is fed from it and could be made anew from it. A run that goes on from a
-checkpoint removes nothing: its next `start` says from which step on what stands before is void.
+It is the primary record of a run; stores are filled from it and can be rebuilt from it. Resuming removes nothing: the
+next `start` event says which of the events before it are void.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import stat
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from hotloop.text import plain
+from hotloop.tracking import events
+from hotloop.tracking.errors import JournalError
 from hotloop.tracking.priority import give_way
 
 NAME: Final = "metrics.jsonl"
-# Seconds after which an event is with the system at the latest: what a SIGKILL can lose.
-_PACE: Final = 0.5
+# Seconds after which an event has been written at the latest: the most that a SIGKILL can lose.
+_FLUSH_INTERVAL: Final = 0.5
+# Bytes of the longest line that is read. Lines that Hotloop writes are far shorter.
+MAX_LINE: Final = 1 << 22
+# Levels of nesting in an event. Lines with fewer brackets than this need no check.
+_MAX_DEPTH: Final = 32
 
 Event = dict[str, Any]
 
 
 class Journal:
-    """Appends events to the file from a thread of its own: who tells them never waits for the disk."""
+    """Appends events from a thread of its own, so that training never waits for the disk."""
 
     def __init__(self, path: Path) -> None:
-        self._file = open_whole(path)
+        self._file = open_for_append(path)
         self._waiting: deque[tuple[float, Callable[[float], bytes]]] = deque()
         self._failure: OSError | None = None
         self._closing = threading.Event()
@@ -39,23 +47,29 @@ class Journal:
         self._thread.start()
 
     def append(self, make: Callable[[], Event]) -> None:
-        """Notes an event, which the thread makes when it writes it. Raises what went wrong with earlier ones."""
-        self.append_line(lambda at: as_line(at, make()))
+        """Queue an event; the thread calls `make` when it writes it. Raises the error of an earlier write."""
+        self.append_line(lambda at: encode(at, make()))
 
     def append_line(self, make: Callable[[float], bytes]) -> None:
-        """The same for an event that is told as a line, by the time at which it happened."""
+        """Queue an event that `make` encodes as a line, given the time at which it happened."""
         if self._failure is not None:
             raise self._failure
         self._waiting.append((time.time(), make))
 
     def flush(self) -> None:
-        """Comes back when all events so far are with the system."""
+        """Write all queued events."""
         self._write()
         if self._failure is not None:
             raise self._failure
 
+    def sync(self) -> int:
+        """Write all queued events to the disk itself; return the length of the journal in bytes."""
+        self.flush()
+        os.fsync(self._file)
+        return os.fstat(self._file).st_size
+
     def close(self) -> None:
-        """Writes what is left and lets go of the file."""
+        """Write the queued events and close the file."""
         if self._closing.is_set():
             return
         self._closing.set()
@@ -67,7 +81,7 @@ class Journal:
 
     def _work(self) -> None:
         give_way()
-        while not self._closing.wait(_PACE) and self._failure is None:
+        while not self._closing.wait(_FLUSH_INTERVAL) and self._failure is None:
             self._write()
 
     def _write(self) -> None:
@@ -84,23 +98,23 @@ class Journal:
                 self._failure = error
 
 
-def as_line(at: float, event: Event) -> bytes:
-    """An event of a certain time as it stands in the file."""
+def encode(at: float, event: Event) -> bytes:
+    """The line of an event that happened at this time."""
     return json.dumps({**plain(event), "at": round(at, 3)}, separators=(",", ":")).encode() + b"\n"
 
 
 def append_one(path: Path, event: Event) -> None:
-    """Adds an event to a journal that another process may be writing to."""
-    file = open_whole(path)
+    """Append an event to a journal that another process may be writing to."""
+    file = open_for_append(path)
     try:
-        write_all(file, as_line(time.time(), event))
+        write_all(file, encode(time.time(), event))
     finally:
         os.close(file)
 
 
-def open_whole(path: Path) -> int:
-    """Opens a journal for appending; a line that a kill cut short is ended, and readers pass it over."""
-    file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+def open_for_append(path: Path) -> int:
+    """Open a journal for appending. A line that a kill cut short is ended; readers skip it."""
+    file = _open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
     size = os.fstat(file).st_size
     if size and os.pread(file, 1, size - 1) != b"\n":
         os.write(file, b"\n")
@@ -108,66 +122,168 @@ def open_whole(path: Path) -> int:
 
 
 def write_all(file: int, data: bytes) -> None:
-    """Writes all of it: one call, unless the disk takes less."""
+    """Write all bytes: one call, unless the disk takes less."""
     view = memoryview(data)
     while view:
         view = view[os.write(file, view) :]
 
 
+def _open(path: Path, flags: int) -> int:
+    """Open a regular file. Others are refused at once: a FIFO would block, a link may lead anywhere."""
+    try:
+        file = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+    except OSError:
+        if path.is_symlink() or (path.exists() and not path.is_file()):
+            raise _not_a_file(path) from None
+        raise
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        os.close(file)
+        raise _not_a_file(path)
+    return file
+
+
+def _not_a_file(path: Path) -> JournalError:
+    return JournalError(f"{path} is not a regular file, so it cannot be the run's journal: move it away")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A complete line of a journal."""
+
+    start: int
+    """Its position in the file, in bytes."""
+    end: int
+    event: Event | None = None
+    """`None` if the line is empty or damaged."""
+    damage: str = ""
+    """Why it cannot be read."""
+
+
+def read_lines(path: Path, start: int = 0) -> Iterator[Line]:
+    """The complete lines from a position on."""
+    with os.fdopen(_open(path, os.O_RDONLY), "rb") as stream:
+        stream.seek(start)
+        while text := stream.readline(MAX_LINE + 1):
+            if len(text) > MAX_LINE:
+                line = _skip_line(stream, start)
+            else:
+                line = _parse(text, start) if text.endswith(b"\n") else None
+            if line is None:
+                return
+            yield line
+            start = line.end
+
+
+def _skip_line(stream: Any, start: int) -> Line | None:
+    """A line that is too long, without keeping it in memory; nothing if it has no end yet."""
+    while text := stream.readline(MAX_LINE):
+        if text.endswith(b"\n"):
+            return Line(start, stream.tell(), damage=f"it is longer than {MAX_LINE} bytes")
+    return None
+
+
+def _parse(text: bytes, start: int) -> Line:
+    end = start + len(text)
+    if text == b"\n":
+        return Line(start, end)
+    try:
+        event = json.loads(text)
+    except (ValueError, RecursionError):
+        return Line(start, end, damage="it is not valid JSON")
+    if text.count(b"[") + text.count(b"{") > _MAX_DEPTH and _depth_exceeds(event, _MAX_DEPTH):
+        return Line(start, end, damage=f"it is nested more than {_MAX_DEPTH} levels deep")
+    if damage := events.find_common_fault(event):
+        return Line(start, end, damage=damage)
+    return Line(start, end, event)
+
+
+def _depth_exceeds(value: Any, levels: int) -> bool:
+    if not isinstance(value, dict | list):
+        return False
+    entries = value.values() if isinstance(value, dict) else value
+    return levels == 0 or any(_depth_exceeds(entry, levels - 1) for entry in entries)
+
+
+def line_number(path: Path, position: int) -> int:
+    """The number of the line at a position, counted from 1."""
+    number = 1
+    with os.fdopen(_open(path, os.O_RDONLY), "rb") as stream:
+        while position > 0 and (part := stream.read(min(position, 1 << 20))):
+            number += part.count(b"\n")
+            position -= len(part)
+    return number
+
+
 def read(path: Path, start: int = 0, most: int = 1 << 24) -> tuple[list[Event], int]:
-    """The events of whole lines from a position on, about `most` bytes of them, and the position behind them."""
-    with path.open("rb") as file:
-        file.seek(start)
-        lines = file.readlines(most)
-    events = []
-    for line in lines:
-        if not line.endswith(b"\n"):
+    """The events of complete lines from a position on, about `most` bytes of them, and the position behind them."""
+    found = []
+    end = start
+    for line in read_lines(path, start):
+        end = line.end
+        if line.event is not None:
+            found.append(line.event)
+        if end - start >= most:
             break
-        start += len(line)
-        try:
-            event = json.loads(line)
-        except ValueError:
-            continue  # cut short by a kill, and ended by whoever came next
-        if isinstance(event, dict) and "event" in event:
-            events.append(event)
-    return events, start
+    return found, end
 
 
 def read_all(path: Path) -> list[Event]:
-    """Every event of a journal that is still valid: what a return to an earlier step made void is left out."""
-    found: list[Event] = []
-    start = 0
-    while True:
-        events, end = read(path, start)
-        if end == start:
-            return found
-        start = end
-        for event in events:
-            back_to = goes_back_to(event)
-            if back_to is not None:
-                found = valid(found, back_to)
-            found.append(event)
+    """All events of a journal that are still valid: those that resuming or a rollback made void are left out."""
+    kept: list[tuple[int, Event]] = []
+    for line in read_lines(path):
+        if line.event is None:
+            continue
+        if (void := find_void(line.event)) is not None:
+            kept = [(position, event) for position, event in kept if not void.covers(event, position)]
+        kept.append((line.start, line.event))
+    return [event for _, event in kept]
 
 
-def goes_back_to(event: Event) -> int | None:
-    """The step behind which everything before this event is void, if it makes anything so."""
+@dataclass(frozen=True, slots=True)
+class Void:
+    """Events that a `start` or a rollback makes void: those behind a step or, more exactly, behind a position."""
+
+    step: int
+    position: int | None
+    """The length of the journal when the checkpoint was written from which the run goes on, if that is known."""
+
+    def covers(self, event: Event, position: int) -> bool:
+        """Whether an event at a position is void. Evaluations of a kept checkpoint by `hotloop eval` never are."""
+        if event.get("steps", 0) > self.step:
+            return True
+        return self.position is not None and position >= self.position and event["event"] not in ("eval", "start")
+
+
+def find_void(event: Event) -> Void | None:
+    """Which of the events before this one it makes void; `None` for most events."""
     if event["event"] == "start":
         resumed = event.get("resumed_at")
-        return -1 if resumed is None else int(resumed)
+        return Void(-1, None) if resumed is None else Void(resumed, event.get("valid_bytes"))
     back_to = event.get("back_to")
-    return None if back_to is None else int(back_to)
+    return None if back_to is None else Void(back_to, None)
 
 
 def valid(events: Iterable[Event], steps: int) -> list[Event]:
-    """Those that a return to a step leaves."""
+    """The events up to a step."""
     return [event for event in events if event.get("steps", 0) <= steps]
 
 
-def first_start(path: Path) -> Event | None:
-    """The event that opened a journal; it has the run's id. Nothing if there is none that says so."""
+def event_before(path: Path, position: int) -> Event | None:
+    """The event of the line that ends at a position."""
+    with os.fdopen(_open(path, os.O_RDONLY), "rb") as stream:
+        begin = max(0, position - MAX_LINE)
+        stream.seek(begin)
+        text = stream.read(position - begin)
+    start = text.rfind(b"\n", 0, -1) + 1
+    return _parse(text[start:], begin + start).event if text.endswith(b"\n") else None
+
+
+def find_start(path: Path) -> Event | None:
+    """The first readable `start` event of a journal, which has the run's id; `None` if there is none."""
     try:
-        with path.open("rb") as file:
-            event = json.loads(file.readline())
-    except (OSError, ValueError):
+        for line in read_lines(path):
+            if line.event is not None and line.event["event"] == "start" and not events.find_fault(line.event):
+                return line.event
+    except OSError:
         return None
-    return event if isinstance(event, dict) and event.get("event") == "start" and "id" in event else None
+    return None

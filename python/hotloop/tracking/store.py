@@ -109,22 +109,22 @@ class Store:
 
     def __init__(self, store: str | Path | None = None, *, home: str | Path | None = None) -> None:
         under = Path(home or os.environ.get("HOTLOOP_HOME") or Path.home() / ".hotloop")
-        place = find_store_url(store, under)
-        if place is None:
+        url = find_store_url(store, under)
+        if url is None:
             raise StoreError("the store is 'none': name one with --store or HOTLOOP_STORE")
-        self.place = place
+        self.url = url
         self.notes: list[str] = []
         """What a person should know: that the store could not be brought up to date, say."""
         try:
-            self._link = Database(place, make=place.is_default)
+            self._database = Database(url, create=url.is_default)
             try:
                 self._catch_up(under / "runs")
             except BaseException:
-                self._link.close()
+                self._database.close()
                 raise
         except StoreReadOnlyError as error:
             self.notes.append(f"{error}; what it has is shown")
-            self._link = Database(place, read_only=True)
+            self._database = Database(url, read_only=True)
 
     def __enter__(self) -> Self:
         return self
@@ -136,7 +136,7 @@ class Store:
 
     def close(self) -> None:
         """Lets go of the database."""
-        self._link.close()
+        self._database.close()
 
     def _catch_up(self, folder: Path) -> None:
         """Feeds what lies in the folders of runs of this store and nobody is about to feed."""
@@ -145,26 +145,26 @@ class Store:
             run = path.parent
             if known.get(str(run.absolute())) == path.stat().st_size:
                 continue
-            first = journal.first_start(path)
-            if first is None or not self.place.is_of(first) or is_in_use(run):
+            first = journal.find_start(path)
+            if first is None or not self.url.is_of(first) or is_in_use(run):
                 continue
             try:
-                store_sync.feed(self._link, run)
+                self.notes += store_sync.sync(self._database, run).damaged
                 if str(run.absolute()) not in known:
-                    store_sync.note_path(self._link, first["id"], run)
+                    store_sync.update_path(self._database, first["id"], run)
             except StoreReadOnlyError:
                 raise
             except StoreError as error:
                 self.notes.append(str(error))
 
     def _asked(self, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
-        with self._link.telling():
-            rows: list[tuple[Any, ...]] = self._link.renewed().execute(sql, parameters).fetchall()
+        with self._database.translated_errors():
+            rows: list[tuple[Any, ...]] = self._database.reconnected().execute(sql, parameters).fetchall()
             return rows
 
     def _named(self, sql: str, *parameters: object) -> list[dict[str, Any]]:
-        with self._link.telling():
-            found = self._link.renewed().execute(sql, parameters)
+        with self._database.translated_errors():
+            found = self._database.reconnected().execute(sql, parameters)
             names = [column[0] for column in found.description]
             return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
 
@@ -176,7 +176,7 @@ class Store:
         """The run that a text means: an id or a name, the beginning of one that fits only one run, or `last`."""
         runs = self.runs()
         if not runs:
-            raise StoreError(f"there is no run {text!r}: the store {self.place.shown} has none yet")
+            raise StoreError(f"there is no run {text!r}: the store {self.url.shown} has none yet")
         if text == "last":
             return runs[0]
         given = Path(text)
@@ -192,7 +192,7 @@ class Store:
             names = ", ".join(f"{run.name} ({run.id})" for run in fitting[:3])
             raise StoreError(f"{text!r} could be any of {names}{more}: say more of the name or id")
         near = get_close_matches(text, [run.name for run in runs], n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else f" in {self.place.shown}"
+        hint = f"; did you mean {near[0]!r}?" if near else f" in {self.url.shown}"
         raise StoreError(f"there is no run {text!r}{hint}")
 
     def metric_names(self, run: StoredRun | None = None) -> list[str]:
@@ -273,10 +273,10 @@ class Store:
         """Removes a run and, if it lies on this machine, its folder. One that is running is refused."""
         if run.status == "running" or (_is_here(run) and is_in_use(run.path)):
             raise StoreError(f"the run {run.name!r} is running (process {run.process} on {run.host}): end it first")
-        with Database(self.place, make=False) as link, link.telling(), link.transaction():
+        with Database(self.url, create=False) as database, database.translated_errors(), database.transaction():
             for table in store_sync.STEPPED:
-                link.execute(f"DELETE FROM {table} WHERE run = ?", (run.number,))
-            link.execute("DELETE FROM runs WHERE number = ?", (run.number,))
+                database.execute(f"DELETE FROM {table} WHERE run = ?", (run.number,))
+            database.execute("DELETE FROM runs WHERE number = ?", (run.number,))
             # Only now: a store that cannot be written keeps the folder, too.
             if _is_here(run):
                 shutil.rmtree(run.path)
@@ -298,7 +298,7 @@ def is_in_use(folder: Path) -> bool:
 
 
 def _is_here(run: StoredRun) -> bool:
-    first = journal.first_start(run.path / journal.NAME)
+    first = journal.find_start(run.path / journal.NAME)
     return first is not None and first["id"] == run.id
 
 

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 _log = logging.getLogger("hotloop")
 
 # Seconds between looks at the journal.
-_PACE: Final = 1.0
+_INTERVAL: Final = 1.0
 # Seconds between tries while the store is away.
-_RETRY: Final = 1.0
+_RETRY_INTERVAL: Final = 1.0
 _SAMPLE_FIRST: Final = 1.0
 _SAMPLE_EVERY: Final = 5.0
 # Seconds that the end of a run waits for the store to take the rest.
@@ -68,7 +68,7 @@ class SyncThread:
     def __init__(
         self,
         folder: Path,
-        place: StoreUrl | None,
+        url: StoreUrl | None,
         trackers: Sequence[Callable[[], Tracker]],
         record: Callable[[dict[str, Any]], None],
         *,
@@ -76,15 +76,15 @@ class SyncThread:
         disk_low: int = DISK_LOW,
     ) -> None:
         self._folder = folder
-        self._place = place
-        self._makers = list(trackers)
+        self._url = url
+        self._factories = list(trackers)
         self._trackers: list[Tracker] = []
         self._record = record
         self._notices: deque[Notice] = deque()
         self._stalled_after, self._disk_low = stalled_after, disk_low
         path = folder / journal.NAME
         self._read_to = path.stat().st_size if path.exists() else 0
-        self._link: Database | None = None
+        self._database: Database | None = None
         self._away_since: float | None = None
         self._try_at = 0.0
         self._sampler: Sampler | None = None
@@ -93,7 +93,7 @@ class SyncThread:
         self._beat_at = time.monotonic()
         self._is_stalled = False
         self._closing = threading.Event()
-        self._thread = threading.Thread(target=self._work, name="hotloop-feeder", daemon=True)
+        self._thread = threading.Thread(target=self._work, name="hotloop-sync", daemon=True)
         self._thread.start()
 
     def beat(self) -> None:
@@ -111,36 +111,37 @@ class SyncThread:
     def finish(self) -> None:
         """Brings the rest, and waits for that a little."""
         self._closing.set()
-        self._thread.join(_LAST_WAIT_FOR_TRACKERS if self._makers or self._trackers else _LAST_WAIT)
+        self._thread.join(_LAST_WAIT_FOR_TRACKERS if self._factories or self._trackers else _LAST_WAIT)
         if self._thread.is_alive():
-            where = "a tracker" if self._place is None else f"the store {self._place.shown}"
+            where = "a tracker" if self._url is None else f"the store {self._url.shown}"
             self._notices.append(Notice("store-away", f"{where} has not taken everything in time; {_KEPT}"))
 
     def _work(self) -> None:
         give_way()
-        while not self._closing.wait(_PACE):
+        while not self._closing.wait(_INTERVAL):
             self._watch()
-            self._feed_store()
-            self._feed_trackers()
+            self._sync_store()
+            self._write_trackers()
         self._try_at = 0.0
-        self._feed_store()
-        self._feed_trackers()
-        if self._link is not None:
-            self._link.close()
+        self._sync_store()
+        self._write_trackers()
+        if self._database is not None:
+            self._database.close()
         for tracker in self._trackers:
             self._guarded(tracker, tracker.close)
 
-    def _feed_store(self) -> None:
-        if self._place is None or time.monotonic() < self._try_at:
+    def _sync_store(self) -> None:
+        if self._url is None or time.monotonic() < self._try_at:
             return
         try:
-            if self._link is None:
+            if self._database is None:
                 from hotloop.tracking.database import Database
 
-                self._link = Database(self._place)
-            from hotloop.tracking.store_sync import feed
+                self._database = Database(self._url)
+            from hotloop.tracking.store_sync import sync
 
-            feed(self._link, self._folder)
+            for sentence in sync(self._database, self._folder).damaged:
+                self._notices.append(Notice("journal-damaged", sentence))
         except (StoreError, OSError) as error:
             self._note_away(error)
         else:
@@ -152,22 +153,22 @@ class SyncThread:
                 )
 
     def _note_away(self, error: Exception) -> None:
-        if self._link is not None:
-            self._link.close()
-            self._link = None
+        if self._database is not None:
+            self._database.close()
+            self._database = None
         now = time.monotonic()
-        self._try_at = now + _RETRY
+        self._try_at = now + _RETRY_INTERVAL
         if self._away_since is None:
             self._away_since = now
             self._notices.append(Notice("store-away", f"{error}; {_KEPT}"))
 
-    def _feed_trackers(self) -> None:
-        while self._makers:
+    def _write_trackers(self) -> None:
+        while self._factories:
             try:
-                self._trackers.append(self._makers[0]())
+                self._trackers.append(self._factories[0]())
             except Exception as error:
                 self._note_failed("a tracker", error)
-            self._makers.pop(0)
+            self._factories.pop(0)
         if not self._trackers:
             return
         events, self._read_to = journal.read(self._folder / journal.NAME, self._read_to)

@@ -31,6 +31,8 @@ class StartReport:
     num_threads: int
     resumed_at: int | None
     """The step of the checkpoint that it goes on from; `None` for a fresh run."""
+    journal_bytes: int | None = None
+    """The length of the journal when that checkpoint was saved; later events are void."""
     notes: tuple[str, ...] = ()
     """What a person should know: checkpoints that were refused, say."""
 

@@ -107,6 +107,8 @@ class Counters:
     recent: deque[float] = field(default_factory=deque)
     """The returns of the last finished episodes."""
     since: Since = field(default_factory=Since)
+    journal_bytes: int | None = None
+    """The length of the run's journal when the last checkpoint was saved."""
 
     @property
     def return_recent(self) -> float:

@@ -56,7 +56,7 @@ class Recorder(Callback):
     def start(self, report: StartReport) -> None:
         """Opens the journal, and begins to feed from it."""
         path = self._folder / journal.NAME
-        first = journal.first_start(path)
+        first = journal.find_start(path)
         run = secrets.token_hex(6) if first is None else first["id"]
         self._steps = report.resumed_at or 0
         self._journal = Journal(path)
@@ -66,7 +66,9 @@ class Recorder(Callback):
 
             makers = [maker(name, self._folder) for name in self._trackers]
         self._feeder = SyncThread(self._folder, self._store, makers, self._note_resources)
-        self._note("start", lambda: _start_facts(report, run, self._store))
+        size = path.stat().st_size
+        valid = None if report.journal_bytes is None else min(report.journal_bytes, size)
+        self._note("start", lambda: {**_start_facts(report, run, self._store), "valid_bytes": valid})
 
     def progress(self, report: ProgressReport) -> None:
         """A sign of life, and how the workers are."""
@@ -84,10 +86,16 @@ class Recorder(Callback):
         """Notes an evaluation."""
         self._note("evaluation", lambda: vars(report))
 
-    def checkpoint(self, report: CheckpointReport) -> None:
-        """Notes where a checkpoint is."""
+    def commit(self, report: CheckpointReport) -> int | None:
+        """Write the event of a checkpoint that is about to be saved; return the length of the journal with it.
+
+        The checkpoint keeps that length, so that resuming from it finds its event, and knows which events are void.
+        """
+        if self._journal is None:
+            return None
         path = os.path.relpath(report.path, self._folder)
         self._note("checkpoint", lambda: {**vars(report), "path": path})
+        return self._journal.sync()
 
     def trouble(self, report: TroubleReport) -> None:
         """Notes what went wrong; a rollback makes records of later steps void."""
@@ -101,11 +109,6 @@ class Recorder(Callback):
     def fail(self, why: str, steps: int, iterations: int, episodes: int, seconds: float, return_recent: float) -> None:
         """Notes that the run failed, and lets go of everything."""
         self._end("failed", why, steps, iterations, episodes, seconds, return_recent)
-
-    def flush(self) -> None:
-        """Comes back when everything so far is with the system: a checkpoint must not know more than the journal."""
-        if self._journal is not None:
-            self._journal.flush()
 
     def notices(self) -> list[Notice]:
         """What the threads want to be known."""

@@ -177,6 +177,7 @@ class Trainer:
             parameters=told.parameters,
             num_threads=told.num_threads,
             resumed_at=self._resumed_at,
+            journal_bytes=None if self._resumed_at is None else self._session.counters.journal_bytes,
             notes=(*self._notes, *told.notes),
         )
         with self._disk():
@@ -325,17 +326,20 @@ class Trainer:
 
     def _checkpoint(self) -> None:
         counters = self._session.counters
+        path = self._folder.checkpoints / str(counters.steps)
+        report = CheckpointReport(counters.iterations, counters.steps, path, self._is_best)
         with self._disk():
-            self._recorder.flush()
-            path = self._session.save(self._folder.checkpoints, now())
+            # First the event, then the checkpoint: whichever a kill spares, resuming finds them in agreement.
+            counters.journal_bytes = self._recorder.commit(report)
+            self._session.save(self._folder.checkpoints, now())
             if self._is_best:
                 assert counters.best is not None
                 checkpoints.tell_best(self._folder.checkpoints, counters.steps, counters.best.mean)
             checkpoints.prune(self._folder.checkpoints, self._config.train.keep_last)
         self._tell_faults()
         self._saved_at = counters.iterations
-        is_best, self._is_best = self._is_best, False
-        self._tell("checkpoint", CheckpointReport(counters.iterations, counters.steps, path, is_best))
+        self._is_best = False
+        self._tell("checkpoint", report)
 
     def _finish(self, ending: Ending) -> Run:
         counters = self._session.counters
