@@ -102,7 +102,7 @@ pub trait Group: Send {
     fn step(&mut self, group_state: &mut GroupState, rules: &Rules, actions: &Actions<'_>, frames: &mut Frames<'_>);
     /// Starts a new episode in the envs that `which` names.
     fn reset(&mut self, group_state: &mut GroupState, rules: &Rules, which: &[bool]);
-    /// Writes what every row sees now, without changing anything but the group_state's masks and `valid`.
+    /// Writes what every row sees now, without changing anything but the group state's masks and `valid`.
     fn observe(&mut self, group_state: &mut GroupState, rules: &Rules, frames: &mut Frames<'_>);
     /// Visits the state of one env.
     fn fields(&mut self, env: usize, fields: &mut dyn Fields);

@@ -1,6 +1,7 @@
 //! What an env is and how many are stepped at once. Knows nothing of Python and nothing of any particular env.
 
 pub mod action_input;
+mod checked_group;
 pub mod clock;
 pub mod codec;
 pub mod cpu;
@@ -16,6 +17,7 @@ pub mod group;
 pub mod group_state;
 pub mod math;
 pub mod options;
+pub mod panics;
 pub mod parallel;
 pub mod peak;
 pub mod pool;

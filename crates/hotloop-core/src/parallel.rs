@@ -1,9 +1,9 @@
-//! A thread_pool for work that is split on the spot: `run` hands out the parts of one closure and returns when all are done.
+//! A thread pool for work that is split on the spot: `run` hands out the parts of one closure and returns when all are done.
 
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
+use crate::panics::{self, Panic};
 use crate::thread_pool::ThreadPool;
 
 /// A closure that lives until `run` returns.
@@ -11,8 +11,6 @@ use crate::thread_pool::ThreadPool;
 struct Work(*const (dyn Fn(usize) + Sync));
 // SAFETY: the closure is `Sync`, and `run` keeps it alive while threads use it.
 unsafe impl Send for Work {}
-
-type Panic = Box<dyn std::any::Any + Send>;
 
 #[derive(Default)]
 struct Shared {
@@ -36,7 +34,7 @@ impl ParallelFor {
             let work = *theirs.work.lock().unwrap_or_else(PoisonError::into_inner);
             let Some(work) = work else { return };
             // SAFETY: `run` does not return before this part has ended.
-            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| unsafe { (*work.0)(part) })) {
+            if let Err(panic) = panics::catch(|| unsafe { (*work.0)(part) }) {
                 *theirs.panic.lock().unwrap_or_else(PoisonError::into_inner) = Some(panic);
             }
         })?;
@@ -68,7 +66,31 @@ impl ParallelFor {
         self.thread_pool.take(parts, &mut self.ended);
         *self.shared.work.lock().unwrap_or_else(PoisonError::into_inner) = None;
         if let Some(panic) = self.shared.panic.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            resume_unwind(panic);
+            panics::resume(panic);
         }
+    }
+}
+
+/// The workspace behind a lock, unless a thread has it; also after a panic: whoever takes a workspace fills it first.
+pub fn free<T>(workspace: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    match workspace.try_lock() {
+        Ok(workspace) => Some(workspace),
+        Err(TryLockError::Poisoned(workspace)) => Some(workspace.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    }
+}
+
+/// Runs tasks at the same time, the first on the calling thread and each of the others on a thread of its own; returns
+/// when all have ended. A panic in one of them continues here.
+pub fn run_scoped(tasks: impl IntoIterator<Item = impl FnOnce() + Send>) {
+    let mut tasks = tasks.into_iter();
+    let first = tasks.next();
+    let outcomes: Vec<Result<(), Panic>> = std::thread::scope(|scope| {
+        let others: Vec<_> = tasks.map(|task| scope.spawn(|| panics::catch(task))).collect();
+        let own = first.map(panics::catch);
+        own.into_iter().chain(others.into_iter().map(|other| other.join().expect("the panic was caught"))).collect()
+    });
+    if let Some(panic) = outcomes.into_iter().find_map(Result::err) {
+        panics::resume(panic);
     }
 }

@@ -1,16 +1,18 @@
-//! The native runner: many envs in groups, stepped by a thread_pool of threads, results written where the caller wants them.
+//! The native runner: many envs in groups, stepped by a thread pool of threads, results written where the caller wants them.
 //!
 //! Results depend on the env, its options, the seed, each env's index and the actions: never on threads or groups.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::checked_group::CheckedGroup;
 use crate::cpu;
 use crate::env::{EnvKind, Spec};
 use crate::error::{Error, Result, input, state};
 use crate::group::{Autoreset, Finals, Group, Keep, Rules};
 use crate::group_state::GroupState;
 use crate::options::{Options, Value};
+use crate::panics;
 use crate::simd::{BLOCK, Isa};
 use crate::slot::{Job, Slot, lock, perform};
 use crate::thread_pool::ThreadPool;
@@ -59,7 +61,7 @@ pub struct Pool {
     pub(crate) starts: Vec<usize>,
     pub(crate) rules: Arc<Rules>,
     pub(crate) started: bool,
-    thread_pool: ThreadPool,
+    workers: ThreadPool,
     first_env: usize,
     flying: Vec<bool>,
     done: Vec<usize>,
@@ -115,7 +117,7 @@ impl Pool {
                 let numbers = count.next_multiple_of(BLOCK) * spec.seats * spec.action.width();
                 let discrete = !spec.action.choices().is_empty();
                 Mutex::new(Slot {
-                    group: (env.build)(&base, count),
+                    group: Box::new(CheckedGroup::new(&env, &spec, &base, bounds[0], count)),
                     group_state: GroupState::new(&spec, &base, count, bounds[0], envs),
                     ints: vec![0; if discrete { numbers } else { 0 }],
                     floats: vec![0.0; if discrete { 0 } else { numbers }],
@@ -126,26 +128,14 @@ impl Pool {
                 })
             })
             .collect();
-        let thread_pool = {
+        let workers = {
             let (slots, spec) = (slots.clone(), spec.clone());
             ThreadPool::new(threads, setup.pin_threads, move |group| perform(&spec, &mut lock(&slots[group])))
                 .map_err(|why| Error::State(format!("cannot start {threads} threads: {why}")))?
         };
         let flying = vec![false; groups];
         let first_env = setup.first_env;
-        Ok(Self {
-            env,
-            spec,
-            base,
-            slots,
-            starts,
-            rules,
-            started: false,
-            thread_pool,
-            first_env,
-            flying,
-            done: Vec::new(),
-        })
+        Ok(Self { env, spec, base, slots, starts, rules, started: false, workers, first_env, flying, done: Vec::new() })
     }
 
     /// The env.
@@ -190,7 +180,7 @@ impl Pool {
 
     /// How many threads step the envs, the waiting caller among them.
     pub fn threads(&self) -> usize {
-        self.thread_pool.threads()
+        self.workers.threads()
     }
 
     /// How many groups are on their way.
@@ -210,7 +200,7 @@ impl Pool {
 
     /// Refuses in a forked child, where the threads are not and any lock may be held for ever.
     pub fn must_be_here(&self) -> Result<()> {
-        if self.thread_pool.lost() {
+        if self.workers.lost() {
             return state(
                 "this runner was made before the process forked, and its threads stayed there: make a new one",
             );
@@ -279,7 +269,9 @@ impl Pool {
         for (slot, bounds) in self.slots.iter().zip(self.starts.windows(2)) {
             let slot = &mut *lock(slot);
             slot.rules = self.rules.clone();
-            slot.group.reset(&mut slot.group_state, &slot.rules, &which.unwrap_or(&all)[bounds[0]..bounds[1]]);
+            let which = &which.unwrap_or(&all)[bounds[0]..bounds[1]];
+            panics::catch(|| slot.group.reset(&mut slot.group_state, &slot.rules, which))
+                .map_err(|panic| Error::Env(panic.to_string()))?;
         }
         self.started = true;
         // SAFETY: the caller's promise.
@@ -314,20 +306,20 @@ impl Pool {
             slot.finals.clear();
             slot.job = Some(Job { frames, step, slot: 0, keep });
         }
-        self.thread_pool.submit_all(self.slots.len());
+        self.workers.submit_all(self.slots.len());
     }
 
     fn finish_all(&mut self) -> Result<()> {
-        while !self.thread_pool.wait(self.slots.len(), Duration::from_secs(3600)) {}
+        while !self.workers.wait(self.slots.len(), Duration::from_secs(3600)) {}
         self.done.clear();
-        self.thread_pool.take(self.slots.len(), &mut self.done);
+        self.workers.take(self.slots.len(), &mut self.done);
         self.failure()
     }
 
     fn failure(&self) -> Result<()> {
         for group in &self.done {
             if let Some(message) = lock(&self.slots[*group]).failure.take() {
-                return Err(Error::Env(format!("internal error in {}: {message}", self.env.name)));
+                return Err(Error::Env(message));
             }
         }
         Ok(())
@@ -346,7 +338,7 @@ impl Pool {
             entry.job = Some(Job { frames, step: true, slot, keep });
         }
         self.flying[group] = true;
-        self.thread_pool.submit(group, self.slots.len());
+        self.workers.submit(group, self.slots.len());
     }
 
     /// Waits for `count` groups (or for those in flight, if fewer) at most that long; `None` if they are not there yet.
@@ -356,11 +348,11 @@ impl Pool {
         if count == 0 {
             return state("nothing to receive: no group is in flight");
         }
-        if !self.thread_pool.wait(count, at_most) {
+        if !self.workers.wait(count, at_most) {
             return Ok(None);
         }
         self.done.clear();
-        self.thread_pool.take(count, &mut self.done);
+        self.workers.take(count, &mut self.done);
         for group in &self.done {
             self.flying[*group] = false;
         }

@@ -120,7 +120,7 @@ where
         loaded
     }
 
-    /// Starts an episode in the lanes of `which`: gives the state with theirs replaced, and renews the group_state.
+    /// Starts an episode in the lanes of `which`: gives the state with theirs replaced, and updates the group state.
     #[inline(always)]
     fn begin<S: Simd>(
         &mut self,
@@ -159,7 +159,7 @@ where
         state
     }
 
-    /// Starts an episode in the lanes of `which` and renews the group_state for them; gives the whole vector's state.
+    /// Starts an episode in the lanes of `which` and updates the group state for them; gives the whole vector's state.
     #[inline(always)]
     fn renew<S: Simd>(&mut self, simd: S, group_state: &mut GroupState, at: usize, which: S::M) -> [S::F; STATE] {
         let state = self.load_state(simd, at);

@@ -1,12 +1,11 @@
 //! A group with all that it needs to be stepped, and the job it is to do next.
 
-use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::env::{Actions, Spec};
 use crate::group::{Finals, Frames, Group, Keep, Rules};
 use crate::group_state::GroupState;
+use crate::panics;
 
 /// Where results go: the first row of each array; null for what nobody wants. All arrays have a row per pool row.
 #[derive(Clone, Copy, Debug)]
@@ -61,7 +60,7 @@ pub(crate) fn lock(slot: &Mutex<Slot>) -> MutexGuard<'_, Slot> {
 /// Does a slot's job; a panic in an env becomes a message.
 pub(crate) fn perform(spec: &Spec, slot: &mut Slot) {
     let Some(job) = slot.job.take() else { return };
-    let outcome = catch_unwind(AssertUnwindSafe(|| {
+    let outcome = panics::catch(|| {
         let Slot { group, group_state, ints, floats, rules, finals, .. } = slot;
         // SAFETY: whoever made the job promised room for every row of the pool, and these rows are this group's alone.
         let mut frames = unsafe { frames(spec, group_state, rules, &job, finals) };
@@ -72,13 +71,8 @@ pub(crate) fn perform(spec: &Spec, slot: &mut Slot) {
         } else {
             group.observe(group_state, rules, &mut frames);
         }
-    }));
-    slot.failure = outcome.err().map(|panic| words(&*panic));
-}
-
-fn words(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(ToString::to_string);
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "unknown".into())
+    });
+    slot.failure = outcome.err().map(|panic| panic.to_string());
 }
 
 unsafe fn frames<'a>(

@@ -1,4 +1,4 @@
-//! Threads that run numbered tasks. The caller is one of them while it waits, so a thread_pool of one has no thread at all.
+//! Threads that run numbered tasks. The caller is one of them while it waits, so a thread pool of one has no thread at all.
 //!
 //! Each task has a home thread, so that what it works on stays in one core's cache; who has nothing to do helps others.
 //!

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use hotloop_core::env::{Actions, Spec};
 use hotloop_core::group::{Frames, Keep};
-use hotloop_core::parallel::ParallelFor;
+use hotloop_core::parallel::{ParallelFor, free};
 use hotloop_core::pool::{Pool, Visit};
 use hotloop_core::rng::Stream;
 use hotloop_core::simd::{Isa, Kernel, Simd};
@@ -78,7 +78,7 @@ impl Collection<'_> {
         let views = rollout.views();
         team.run(pool.groups(), &|group| {
             // There are as many scratches as threads, so one is free.
-            let mut scratch = scratches.iter().find_map(|scratch| scratch.try_lock().ok()).expect("a free scratch");
+            let mut scratch = scratches.iter().find_map(free).expect("a free scratch");
             let rows = pool.group_rows(group);
             pool.visit(group, |visit| {
                 let task = Group {

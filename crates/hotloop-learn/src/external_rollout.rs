@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use hotloop_core::env::{Actions, Spec};
 use hotloop_core::error::{Error, Result, input};
 use hotloop_core::group::{Frames, Keep};
-use hotloop_core::parallel::ParallelFor;
+use hotloop_core::parallel::{ParallelFor, free};
 use hotloop_core::pool::{Pool, Visit};
 use hotloop_core::rng::Purpose;
 use hotloop_core::simd::{Isa, Kernel, Simd};
@@ -123,7 +123,7 @@ impl ExternalRollout {
         let views = self.rollout.views();
         let work = |group: usize| {
             // There are as many samplers as threads, so one is free.
-            let mut sampler = samplers.iter().find_map(|sampler| sampler.try_lock().ok()).expect("a free sampler");
+            let mut sampler = samplers.iter().find_map(free).expect("a free sampler");
             let rows = pool.group_rows(group);
             let part = Part { views, slot, first: rows.start, count: rows.len() };
             let draw =

@@ -1,6 +1,7 @@
 //! Choices for Python envs, checked and written where workers read them: whole numbers, one per row, without masks.
 
 use hotloop_core::error::Error;
+use hotloop_py_macros::guarded;
 use numpy::{PyArray1, PyArray2, PyArrayMethods, PyUntypedArrayMethods};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -17,6 +18,7 @@ pub struct Choices {
     count: i64,
 }
 
+#[guarded]
 #[pymethods]
 impl Choices {
     #[new]

@@ -8,6 +8,7 @@ use hotloop_learn::learner::PpoSetup;
 use hotloop_learn::nn::init::orthogonal;
 use hotloop_learn::nn::spec::{Array, Role};
 use hotloop_learn::sampling::{Drawn, Outputs, Sampler};
+use hotloop_py_macros::guarded;
 use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray2, PyReadonlyArrayDyn};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -15,6 +16,7 @@ use pyo3::types::{PyDict, PyTuple};
 
 use crate::actions::drawn_actions;
 use crate::convert::{raised, spec_from, threads_from};
+use crate::guard;
 use crate::learning::iteration_settings;
 use crate::pool::Pool;
 use crate::reports::rollout_finals;
@@ -48,6 +50,7 @@ fn numbers(array: &PyReadonlyArray2<'_, f32>) -> Vec<f32> {
     array.as_slice().map_or_else(|_| array.as_array().iter().copied().collect(), <[f32]>::to_vec)
 }
 
+#[guarded("rollout")]
 #[pymethods]
 impl ExternalRollout {
     #[new]
@@ -96,14 +99,14 @@ impl ExternalRollout {
 
     /// The rollout's arrays themselves, time first.
     fn rollout<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyDict>> {
-        let mut this = slf.try_borrow_mut()?;
+        let mut this = guard::exclusive(slf, "rollout")?;
         let Core { spec, rollout, .. } = &mut this.core;
         rollout_arrays(slf.as_any(), spec, rollout)
     }
 
     /// Writes what every row of native envs sees now to slot 0.
     fn begin(&mut self, py: Python<'_>, pool: &Bound<'_, Pool>) -> PyResult<()> {
-        let mut pool = pool.try_borrow_mut()?;
+        let mut pool = guard::exclusive(pool, "runner")?;
         let pool = pool.open(py)?;
         let core = &mut self.core;
         py.detach(|| core.begin(pool)).map_err(raised)
@@ -118,7 +121,7 @@ impl ExternalRollout {
         outputs: PyReadonlyArray2<'_, f32>,
         iteration: u64,
     ) -> PyResult<()> {
-        let mut pool = pool.try_borrow_mut()?;
+        let mut pool = guard::exclusive(pool, "runner")?;
         let pool = pool.open(py)?;
         let (core, numbers) = (&mut self.core, numbers(&outputs));
         py.detach(|| core.step(pool, slot, &numbers, iteration)).map_err(raised)
@@ -127,7 +130,7 @@ impl ExternalRollout {
     /// What truncated rows of native envs saw last since `begin`: slots, rows and observations, in order.
     #[allow(clippy::unused_self)] // a method to Python
     fn finals<'py>(&self, py: Python<'py>, pool: &Bound<'_, Pool>) -> PyResult<Bound<'py, PyTuple>> {
-        rollout_finals(py, pool.try_borrow_mut()?.open(py)?)
+        rollout_finals(py, guard::exclusive(pool, "runner")?.open(py)?)
     }
 
     /// Draws the actions of the rows `first..last` at a slot, and keeps them there.
@@ -241,10 +244,11 @@ impl ExternalRollout {
     }
 
     /// All running statistics.
-    fn state<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let dict = self.statistics(py)?;
-        if !self.core.running.is_empty() {
-            dict.set_item("returns.running", PyArray1::from_slice(py, &self.core.running))?;
+    fn state<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyDict>> {
+        let dict = Self::statistics(slf, slf.py())?;
+        let running = &guard::shared(slf, "rollout")?.core.running;
+        if !running.is_empty() {
+            dict.set_item("returns.running", PyArray1::from_slice(slf.py(), running))?;
         }
         Ok(dict)
     }
@@ -266,6 +270,7 @@ impl ExternalRollout {
 }
 
 /// Orthogonal first weights `[outputs, inputs]` of an array that only other learners have; `index` tells it from others.
+#[guarded]
 #[pyfunction]
 #[pyo3(signature = (outputs, inputs, *, gain, seed, attempt, index))]
 pub fn orthogonal_weights(

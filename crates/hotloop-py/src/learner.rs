@@ -10,6 +10,7 @@ use hotloop_learn::learner::{IterationReport, PpoLearner as CoreLearner, PpoSetu
 use hotloop_learn::moments::Moments;
 use hotloop_learn::nn::policy::Policy;
 use hotloop_learn::ppo::loss::Means;
+use hotloop_py_macros::guarded;
 use numpy::npyffi::NPY_TYPES;
 use numpy::{PyArray1, PyArrayMethods, PyReadonlyArrayDyn, PyReadwriteArrayDyn, PyUntypedArrayMethods};
 use pyo3::exceptions::PyValueError;
@@ -18,6 +19,7 @@ use pyo3::types::{PyDict, PyList, PyMapping};
 
 use crate::actions::drawn_actions;
 use crate::convert::{observation_type, raised, spec_from, threads_from};
+use crate::guard;
 use crate::interrupts::interruptible;
 use crate::learning::{iteration_settings, policy_spec};
 use crate::pool::Pool;
@@ -97,6 +99,7 @@ impl PpoLearner {
     }
 }
 
+#[guarded("learner")]
 #[pymethods]
 impl PpoLearner {
     #[new]
@@ -193,7 +196,7 @@ impl PpoLearner {
         seconds: f64,
     ) -> PyResult<Bound<'py, PyDict>> {
         let (settings, first) = iteration_settings(settings)?;
-        let mut pool = pool.try_borrow_mut()?;
+        let mut pool = guard::exclusive(pool, "runner")?;
         let pool = pool.open(py)?;
         let learner = &mut self.learner;
         let limit = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
@@ -237,7 +240,7 @@ impl PpoLearner {
     /// Fills the rollout from native envs, advantages included.
     fn collect(&mut self, py: Python<'_>, pool: &Bound<'_, Pool>, settings: &Bound<'_, PyDict>) -> PyResult<()> {
         let (settings, iteration) = iteration_settings(settings)?;
-        let mut pool = pool.try_borrow_mut()?;
+        let mut pool = guard::exclusive(pool, "runner")?;
         let pool = pool.open(py)?;
         let learner = &mut self.learner;
         interruptible(py, |patience| learner.collect(pool, &settings, iteration, patience))?.map_err(raised)
@@ -278,7 +281,7 @@ impl PpoLearner {
 
     /// The rollout's arrays themselves, time first.
     fn rollout<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyDict>> {
-        let mut this = slf.try_borrow_mut()?;
+        let mut this = guard::exclusive(slf, "learner")?;
         let CoreLearner { spec, rollout, .. } = &mut this.learner;
         rollout_arrays(slf.as_any(), spec, rollout)
     }
@@ -446,25 +449,25 @@ impl PpoLearner {
     /// The values of any observations, with the memory of these rows of the rollout, which stays as it is.
     #[pyo3(signature = (obs, rows=None))]
     fn value_of<'py>(
-        &self,
-        py: Python<'py>,
+        slf: &Bound<'py, Self>,
         obs: &Bound<'py, PyAny>,
         rows: Option<Vec<usize>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let len = self.memory_len();
+        let (py, learner) = (slf.py(), &guard::shared(slf, "learner")?.learner);
+        let len = learner.policy().memory_len();
         let memory = match rows {
             Some(rows) if len > 0 => {
-                if let Some(row) = rows.iter().find(|row| **row >= self.learner.setup.rows) {
-                    let all = self.learner.setup.rows;
+                if let Some(row) = rows.iter().find(|row| **row >= learner.setup.rows) {
+                    let all = learner.setup.rows;
                     return Err(PyValueError::new_err(format!("row {row}: the rollout has {all} rows")));
                 }
-                let numbers = rows.iter().flat_map(|row| &self.learner.memories[0][row * len..(row + 1) * len]);
+                let numbers = rows.iter().flat_map(|row| &learner.memories[0][row * len..(row + 1) * len]);
                 let flat = PyArray1::from_iter(py, numbers.copied());
                 Some(flat.reshape([rows.len(), len])?.to_dyn().readwrite())
             }
             _ => None,
         };
-        Ok(self.act(py, obs, None, true, 0, 0, 0, memory, None)?.2)
+        Ok(Self::act(slf, py, obs, None, true, 0, 0, 0, memory, None)?.2)
     }
 
     /// The policy's weights by name.

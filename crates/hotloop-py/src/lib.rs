@@ -8,6 +8,7 @@ mod choices;
 mod convert;
 mod external_rollout;
 mod frame;
+mod guard;
 mod interrupts;
 mod learner;
 mod learning;
@@ -22,6 +23,7 @@ mod speed;
 mod state;
 mod stepper;
 mod tabular;
+mod testing;
 mod weights;
 
 use pyo3::prelude::*;
@@ -44,7 +46,7 @@ mod _core {
     #[pymodule_export]
     use crate::signals::Signals;
     #[pymodule_export]
-    use crate::speed::{fma_peak, update_speed};
+    use crate::speed::{fma_peak, isa, update_speed, usable_cores};
     #[pymodule_export]
     use crate::stepper::Stepper;
 
@@ -53,29 +55,14 @@ mod _core {
         ExternalTabularLearner, QTable, TabularLearner, best_values, policy_earnings, reachable_states, table_bytes,
     };
 
+    #[pymodule_export]
+    use crate::testing::{_add_panicking_env, _panic_in_next_call};
+
     use pyo3::prelude::*;
-
-    /// The instruction set that vectorised code uses.
-    #[pyfunction]
-    fn isa() -> PyResult<String> {
-        super::chosen_isa()
-    }
-
-    /// The cores this process may use.
-    #[pyfunction]
-    fn usable_cores() -> usize {
-        hotloop_core::cpu::usable_cores()
-    }
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        hotloop_core::panics::record_locations();
         module.add("__version__", env!("CARGO_PKG_VERSION"))
-    }
-}
-
-fn chosen_isa() -> PyResult<String> {
-    match hotloop_core::simd::Isa::from_env() {
-        Ok(isa) => Ok(isa.to_string()),
-        Err(why) => Err(pyo3::exceptions::PyValueError::new_err(why)),
     }
 }

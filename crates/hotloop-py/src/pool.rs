@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use hotloop_core::error::Error;
 use hotloop_core::group::{Autoreset, Keep};
 use hotloop_core::pool::{FramePointers, Pool as CorePool, Seeds, Setup};
+use hotloop_py_macros::guarded;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
@@ -14,7 +15,7 @@ use crate::convert::{described, options, python_value, raised};
 use crate::frame::FrameLayout;
 use crate::memory::Memory;
 use crate::reports::{self, FaultEntry};
-use crate::{actions, out, state};
+use crate::{actions, guard, out, state};
 
 /// Results that callers may still hold are set aside; past this many they are left to Python's own accounting.
 const RECYCLED: usize = 8;
@@ -47,6 +48,7 @@ pub struct Rollout {
     id: u64,
 }
 
+#[guarded]
 #[pymethods]
 impl Rollout {
     /// Every array, time first.
@@ -136,6 +138,19 @@ impl Pool {
         self.layout.extras(&memory, &info)?;
         Ok((obs, info))
     }
+
+    fn observed<'py>(&mut self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyDict>)> {
+        // SAFETY: the memory has room for every row and is held until the call returns.
+        self.shown(py, |pool, frames| unsafe { pool.observe(frames) })
+    }
+
+    /// Memory for groups that are sent without a rollout.
+    fn flight_memory(&mut self, py: Python<'_>) -> PyResult<&Py<Memory>> {
+        if self.flight.is_none() {
+            self.flight = Some(self.layout.allocate(py)?.unbind());
+        }
+        Ok(self.flight.as_ref().expect("just made"))
+    }
 }
 
 /// Carries pointers into a closure that runs without the GIL.
@@ -149,6 +164,7 @@ impl Target {
 unsafe impl Send for Target {}
 unsafe impl Sync for Target {}
 
+#[guarded("runner")]
 #[pymethods]
 impl Pool {
     #[new]
@@ -272,8 +288,7 @@ impl Pool {
 
     /// What every row sees now; gives observation and info.
     fn observe<'py>(&mut self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyDict>)> {
-        // SAFETY: as above.
-        self.shown(py, |pool, frames| unsafe { pool.observe(frames) })
+        self.observed(py)
     }
 
     /// Steps every env; gives observation, reward, terminated, truncated and info. Where rows have ended under
@@ -365,11 +380,8 @@ impl Pool {
     /// The arrays that groups sent without a rollout write to.
     fn flight<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         self.look(py)?;
-        if self.flight.is_none() {
-            self.flight = Some(self.layout.allocate(py)?.unbind());
-        }
-        let memory = self.flight.as_ref().expect("just made").bind(py);
-        self.layout.arrays(memory, false)
+        let memory = self.flight_memory(py)?.clone_ref(py);
+        self.layout.arrays(memory.bind(py), false)
     }
 
     /// Sends one group on its way.
@@ -392,9 +404,8 @@ impl Pool {
             check_slot(slot, held.horizon)?;
             (held.layout.pointers(held.memory.get(), slot, slot + 1), Keep::Truncated)
         } else {
-            self.flight(py)?;
-            let memory = self.flight.as_ref().expect("just made").get();
-            (self.layout.pointers(memory, 0, 0), Keep::Ended)
+            let memory = self.flight_memory(py)?.clone_ref(py);
+            (self.layout.pointers(memory.get(), 0, 0), Keep::Ended)
         };
         let pool = self.open(py)?;
         actions::take(pool, group..group + 1, actions)?;
@@ -409,7 +420,7 @@ impl Pool {
     fn recv(slf: &Bound<'_, Self>, count: usize) -> PyResult<(Vec<usize>, bool)> {
         let py = slf.py();
         loop {
-            let mut this = slf.borrow_mut();
+            let mut this = guard::exclusive(slf, "runner")?;
             let pool = this.open(py)?;
             let ready = py.detach(|| pool.recv(count, PATIENCE).map(|groups| groups.map(<[usize]>::to_vec)));
             if let Some(groups) = ready.map_err(raised)? {
@@ -480,7 +491,7 @@ impl Pool {
         let pool = self.open(py)?;
         let bytes = state.as_bytes();
         py.detach(|| pool.restore(bytes)).map_err(raised)?;
-        self.observe(py)
+        self.observed(py)
     }
 
     /// The envs' state by field.
@@ -496,7 +507,7 @@ impl Pool {
         envs: Vec<usize>,
     ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyDict>)> {
         state::set(self.open(py)?, values, &envs)?;
-        self.observe(py)
+        self.observed(py)
     }
 
     /// Ends the threads; everything but `close` raises from now on. Waits for a call that another thread makes.

@@ -8,6 +8,7 @@ use hotloop_core::error::Error;
 use hotloop_core::fields::Describe;
 use hotloop_core::foreign;
 use hotloop_core::options::Options;
+use hotloop_py_macros::guarded;
 use numpy::PyArray1;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -35,12 +36,14 @@ pub fn find(name: &str) -> PyResult<Arc<EnvKind>> {
 }
 
 /// Name, description and options of every native env.
+#[guarded]
 #[pyfunction]
 pub fn list_envs(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
     ENVS.iter().map(|env| entry(py, env)).collect()
 }
 
 /// Name, description and options of one env, also of one that came from outside.
+#[guarded]
 #[pyfunction]
 pub fn env_entry<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyDict>> {
     entry(py, &*find(name)?)
@@ -48,16 +51,23 @@ pub fn env_entry<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyDict
 
 /// Takes in an env that came from outside: the address of its table (`hotloop_env` of `hotloop.h`), which must stay valid
 /// for ever. An earlier env of that name is replaced; runners that have it keep it.
+#[guarded]
 #[pyfunction]
 pub fn add_env(name: String, table: usize) -> PyResult<()> {
     // SAFETY: whoever loads a library or builds a table answers for it; there is no way to check a foreign address.
     let env = unsafe { foreign::kind(&name, table as *const foreign::Table) }
         .map_err(|why| PyValueError::new_err(format!("{name} cannot be used: {why}")))?;
-    FOREIGN.write().unwrap_or_else(PoisonError::into_inner).insert(name, Arc::new(env));
+    insert(env);
     Ok(())
 }
 
+/// Registers an env under its name.
+pub fn insert(env: EnvKind) {
+    FOREIGN.write().unwrap_or_else(PoisonError::into_inner).insert(env.name.into(), Arc::new(env));
+}
+
 /// Whether there is an env of that name, native or taken in.
+#[guarded]
 #[pyfunction]
 pub fn has_env(name: &str) -> bool {
     find(name).is_ok()
@@ -78,6 +88,7 @@ pub fn spec(env: &EnvKind, changes: Option<&Bound<'_, PyDict>>) -> PyResult<Spec
 }
 
 /// The spaces of an env under some options, and its state: name, type and length of every field.
+#[guarded]
 #[pyfunction]
 #[pyo3(signature = (name, options=None))]
 pub fn describe<'py>(
@@ -96,6 +107,7 @@ pub fn describe<'py>(
 }
 
 /// The transition table of an env that is one, as arrays; `None` for other envs.
+#[guarded]
 #[pyfunction]
 #[pyo3(signature = (name, options=None))]
 pub fn transitions<'py>(

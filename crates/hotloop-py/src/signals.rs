@@ -4,6 +4,7 @@ use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use hotloop_core::signals;
+use hotloop_py_macros::guarded;
 use numpy::{PyArray1, PyArrayMethods};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -34,6 +35,7 @@ fn time(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
 }
 
+#[guarded]
 #[pymethods]
 impl Signals {
     #[new]

@@ -2,12 +2,28 @@
 
 use hotloop_core::simd::Isa;
 use hotloop_learn::speed::Shape;
+use hotloop_py_macros::guarded;
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 
 use crate::convert::raised;
 
+/// The instruction set that vectorised code uses.
+#[guarded]
+#[pyfunction]
+pub fn isa() -> PyResult<String> {
+    Isa::from_env().map(|isa| isa.to_string()).map_err(PyValueError::new_err)
+}
+
+/// The number of cores that this process may use.
+#[guarded]
+#[pyfunction]
+pub fn usable_cores() -> usize {
+    hotloop_core::cpu::usable_cores()
+}
+
 /// Floating-point operations per second of a loop of multiply-adds and nothing else.
+#[guarded]
 #[pyfunction]
 #[pyo3(signature = (num_threads=1, seconds=0.2))]
 pub fn fma_peak(py: Python<'_>, num_threads: usize, seconds: f64) -> PyResult<f64> {
@@ -17,6 +33,7 @@ pub fn fma_peak(py: Python<'_>, num_threads: usize, seconds: f64) -> PyResult<f6
 }
 
 /// Samples and floating-point operations per second of the update of a policy of any shape, on made-up rows.
+#[guarded]
 #[pyfunction]
 #[pyo3(signature = (inputs, hidden, actions, *, rows=1024, minibatch_size=16384, num_threads=1, seconds=0.5))]
 #[allow(clippy::too_many_arguments)] // Python's keyword arguments

@@ -5,6 +5,7 @@
 //! bools) is handed to the worker's Python code, which knows what to do or whom to blame; exceptions go there too.
 
 use hotloop_core::clock::monotonic;
+use hotloop_py_macros::guarded;
 use numpy::npyffi::{NPY_ARRAY_ALIGNED, NPY_ARRAY_C_CONTIGUOUS, PyArrayObject};
 use numpy::{Element, PyArray1, PyArrayDescrMethods, PyArrayMethods, PyUntypedArray, PyUntypedArrayMethods, dtype};
 use pyo3::exceptions::PyValueError;
@@ -92,6 +93,7 @@ fn matrix(arrays: &Bound<'_, PyDict>, name: &str, count: usize) -> PyResult<(*mu
     Ok((data, array.shape()[1..].iter().map(|size| *size as isize).collect()))
 }
 
+#[guarded("stepper")]
 #[pymethods]
 impl Stepper {
     #[new]

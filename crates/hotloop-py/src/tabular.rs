@@ -17,6 +17,7 @@ use hotloop_learn::tabular::merge::{self, Changes};
 use hotloop_learn::tabular::rule::{Algorithm, Rule};
 use hotloop_learn::tabular::schedule::{Kind, Schedule};
 use hotloop_learn::tabular::table::{Shape, Table, Width};
+use hotloop_py_macros::guarded;
 use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -142,6 +143,7 @@ pub struct TabularLearner {
 // The engine is only used by whoever holds it mutably.
 unsafe impl Sync for TabularLearner {}
 
+#[guarded("learner")]
 #[pymethods]
 impl TabularLearner {
     #[new]
@@ -271,6 +273,7 @@ impl TabularLearner {
 }
 
 /// The bytes of a table with so many states.
+#[guarded]
 #[pyfunction]
 pub fn table_bytes(settings: &Bound<'_, PyDict>, states: usize, actions: usize) -> PyResult<u128> {
     let rule = rule(settings)?;

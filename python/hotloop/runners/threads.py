@@ -16,7 +16,7 @@ from hotloop.envs.spec import EnvSpec
 from hotloop.rendering import MODES, as_picture, as_text, check_mode, pace
 from hotloop.rendering.scene import scenes
 from hotloop.runners import arguments
-from hotloop.runners.base import IN_USE, Runner
+from hotloop.runners.base import Runner
 from hotloop.runners.batch import Batch
 from hotloop.runners.infos import InfoMaker
 from hotloop.runners.receive_buffers import Arrivals
@@ -109,10 +109,7 @@ class ThreadRunner(Runner):
             actions: One per row. A bad one raises, naming row and value, and no env moves.
             out: Arrays for observation, reward, terminated and truncated to be written to, and returned.
         """
-        try:
-            result = self._step(actions, out)
-        except RuntimeError as error:
-            raise _explained(error) from None
+        result = self._step(actions, out)
         if result[4]:
             self._infos.complete(result[4], self.num_envs)
         return result
@@ -184,10 +181,7 @@ class ThreadRunner(Runner):
 
     def send(self, actions: ArrayLike, group: int) -> None:
         """Sends one group on its way, with an action for each of its rows; `recv` hands it back."""
-        try:
-            self._pool.send(actions, group)
-        except RuntimeError as error:
-            raise _explained(error) from None
+        self._pool.send(actions, group)
         self._arrivals.expect(group, None)
 
     def recv(self, count: int | None = None) -> Batch:
@@ -195,10 +189,7 @@ class ThreadRunner(Runner):
         return self._receive(self._wanted(count))
 
     def _receive(self, count: int, *, in_order: bool = False) -> Batch:
-        try:
-            groups, faulted = self._pool.recv(count)
-        except RuntimeError as error:
-            raise _explained(error) from None
+        groups, faulted = self._pool.recv(count)
         if in_order:
             groups = sorted(groups)
         names = [*_OUTCOME, *self._told]
@@ -293,8 +284,3 @@ class ThreadRunner(Runner):
 
     def __repr__(self) -> str:
         return f"ThreadRunner({self.name!r}, num_envs={self.env_count}, num_threads={self.num_threads})"
-
-
-def _explained(error: RuntimeError) -> RuntimeError:
-    """The core lends itself to one thread at a time, and says so in words of its own."""
-    return RuntimeError(IN_USE) if str(error).startswith("Already ") else error

@@ -10,6 +10,7 @@ use hotloop_core::codec::{Reader, Writer};
 use hotloop_core::discrete::Discrete;
 use hotloop_core::error::{Result, input};
 use hotloop_core::options::Options;
+use hotloop_core::parallel::run_scoped;
 use hotloop_core::simd::Isa;
 
 use super::counters::Tally;
@@ -106,17 +107,8 @@ impl<E: Discrete> Engine<E> {
         } else if let ([table], [worker]) = (&mut self.tables[..], &mut self.workers[..]) {
             alone(worker, table, &work, isa);
         } else {
-            std::thread::scope(|scope| {
-                let mut pairs = self.workers.iter_mut().zip(&mut self.tables);
-                let first = pairs.next();
-                for (worker, table) in pairs {
-                    let work = &work;
-                    scope.spawn(move || alone(worker, table, work, isa));
-                }
-                if let Some((worker, table)) = first {
-                    alone(worker, table, &work, isa);
-                }
-            });
+            let (pairs, work) = (self.workers.iter_mut().zip(&mut self.tables), &work);
+            run_scoped(pairs.map(|(worker, table)| move || alone(worker, table, work, isa)));
             merge::merge(&mut self.tables);
             self.settle();
         }
@@ -132,21 +124,14 @@ impl<E: Discrete> Engine<E> {
                 self.settle();
             }
             let table = &self.tables[0];
-            std::thread::scope(|scope| {
-                let mut workers = self.workers.iter_mut();
-                let first = workers.next();
-                let together = |worker: &mut Worker<E>| {
-                    while table.has_room(reserve)
-                        && let Some((first, steps)) = work.claim()
-                    {
-                        view::with(table, false, Run { worker, first, steps, isa });
-                    }
-                };
-                for worker in workers {
-                    scope.spawn(move || together(worker));
+            let together = |worker: &mut Worker<E>| {
+                while table.has_room(reserve)
+                    && let Some((first, steps)) = work.claim()
+                {
+                    view::with(table, false, Run { worker, first, steps, isa });
                 }
-                first.into_iter().for_each(together);
-            });
+            };
+            run_scoped(self.workers.iter_mut().map(|worker| move || together(worker)));
             if work.is_done() {
                 return;
             }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use hotloop_envs::table::Table;
 use hotloop_learn::tabular::exact::Task;
+use hotloop_py_macros::guarded;
 use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -32,6 +33,7 @@ fn task(table: &Table) -> Task<'_> {
 }
 
 /// The best value of every state and action, by value iteration; minus infinity for what is not legal.
+#[guarded]
 #[pyfunction]
 #[pyo3(signature = (env, options, gamma, tolerance=1e-12))]
 pub fn best_values<'py>(
@@ -47,6 +49,7 @@ pub fn best_values<'py>(
 }
 
 /// Which states may ask for a decision, whatever was decided before.
+#[guarded]
 #[pyfunction]
 #[pyo3(signature = (env, options=None))]
 pub fn reachable_states<'py>(
@@ -58,6 +61,7 @@ pub fn reachable_states<'py>(
 }
 
 /// What a policy earns in episodes of at most `limit` steps.
+#[guarded]
 #[pyfunction]
 pub fn policy_earnings<'py>(
     py: Python<'py>,

@@ -4,6 +4,7 @@ use hotloop_core::codec::{Reader, Writer};
 use hotloop_learn::tabular::external::External;
 use hotloop_learn::tabular::table::Table;
 use hotloop_learn::tabular::td_learner::TdLearner;
+use hotloop_py_macros::guarded;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
@@ -16,6 +17,7 @@ pub struct ExternalTabularLearner {
     external: External,
 }
 
+#[guarded("learner")]
 #[pymethods]
 impl ExternalTabularLearner {
     #[new]

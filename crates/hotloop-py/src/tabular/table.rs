@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use hotloop_core::rng::{Purpose, Stream};
 use hotloop_learn::tabular::half;
 use hotloop_learn::tabular::table::{BLOCK, Cells, FREE, Shape, Table, Width, check_value};
+use hotloop_py_macros::guarded;
 use numpy::{PyArray1, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -42,6 +43,7 @@ impl QTable {
     }
 }
 
+#[guarded]
 #[pymethods]
 impl QTable {
     /// From arrays as `arrays` gives them; `states` is 0 for a sparse table.
