@@ -143,7 +143,7 @@ def test_a_panic_of_an_env_ends_a_run_with_the_same_error(tmp_path: Path) -> Non
         text=True,
         check=False,
     )
-    assert ended.returncode == 1
+    assert ended.returncode == 2
     assert "internal error in the env cartpole (one of envs" in " ".join(ended.stderr.split())
     assert "Traceback" not in ended.stderr
 

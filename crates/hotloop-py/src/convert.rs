@@ -14,8 +14,18 @@ use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 pub fn raised(error: Error) -> PyErr {
     match error {
         Error::Input(message) => PyValueError::new_err(message),
-        Error::State(message) | Error::Env(message) => PyRuntimeError::new_err(message),
+        Error::State(message) => PyRuntimeError::new_err(message),
+        Error::Env(message) => env_error(message),
     }
+}
+
+/// The error of an env that broke down.
+pub fn env_error(message: String) -> PyErr {
+    let raise = |py: Python<'_>| -> PyResult<PyErr> {
+        let class = py.import("hotloop.runners.health")?.getattr("EnvError")?;
+        Ok(PyErr::from_value(class.call1((message,))?))
+    };
+    Python::attach(|py| raise(py).unwrap_or_else(|error| error))
 }
 
 /// Options as the core takes them.

@@ -7,6 +7,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::pyclass::boolean_struct::False;
 
+use crate::convert::env_error;
 use crate::testing;
 
 /// Runs the body of the entry point `name`; a panic becomes a `RuntimeError`.
@@ -16,14 +17,13 @@ pub fn call<T>(name: &str, body: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
         body()
     });
     result.unwrap_or_else(|panic| {
-        Err(PyRuntimeError::new_err(if panic.in_env {
-            panic.message
-        } else {
-            format!(
-                "{panic}, in {name}. This is a bug in Hotloop: please report it. The object may be left half-changed: close \
-                 it and make a new one"
-            )
-        }))
+        if panic.in_env {
+            return Err(env_error(panic.message));
+        }
+        Err(PyRuntimeError::new_err(format!(
+            "{panic}, in {name}. This is a bug in Hotloop: please report it. The object may be left half-changed: close it \
+             and make a new one"
+        )))
     })
 }
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from hotloop import _core
 from hotloop.episodes import best_replays
-from hotloop.runners.health import WorkersFailedError
+from hotloop.runners.health import EnvError, WorkersFailedError
 from hotloop.tracking.alerts import Alerts
 from hotloop.training import checkpoint as checkpoints
 from hotloop.training.callbacks import (
@@ -146,6 +146,9 @@ class Trainer:
                 except WorkersFailedError as error:
                     self._tell_faults()
                     self._give_up(error)
+                except EnvError as error:
+                    # The iteration stopped halfway: the last checkpoint is the state to resume from.
+                    raise TrainingError(str(error)) from error
         except BaseException as error:
             if isinstance(error, TrainingError) and error.worth_keeping:
                 with contextlib.suppress(OSError):
