@@ -7,8 +7,9 @@ import pytest
 from gymnasium import spaces
 
 from hotloop import _core
-from hotloop.envs.flatten import FlatAction, FlatObservation, SpaceError
+from hotloop.envs.flatten import FlatAction, FlatObservation
 from hotloop.envs.spec import EnvSpec
+from hotloop.errors import SpaceError
 
 NESTED = spaces.Dict(
     {

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import hotloop
-from hotloop.training import TrainingError
+from hotloop.errors import TrainingError
 from tests.envs.libraries import compiled
 
 HERE = Path(__file__).parent

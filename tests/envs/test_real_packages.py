@@ -13,7 +13,7 @@ import pytest
 
 import hotloop
 from hotloop.bench.actions import legal_actions
-from hotloop.runners.health import EnvError
+from hotloop.errors import EnvError
 
 os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
 

@@ -10,9 +10,8 @@ import hotloop
 from hotloop.episodes.actors import by_chance
 from hotloop.episodes.episode import Episode
 from hotloop.episodes.local_env import PICTURE, TEXT, Stage, look
-from hotloop.episodes.replay import Replay, ReplayError
-from hotloop.rendering import RenderError
-from hotloop.runners.health import EnvError
+from hotloop.episodes.replay import Replay
+from hotloop.errors import EnvError, RenderError, ReplayError
 from hotloop.runners.processes import ProcessRunner
 
 WALKS = "tests.episodes.walking:"

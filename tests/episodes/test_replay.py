@@ -11,7 +11,8 @@ from safetensors.numpy import save_file
 from hotloop import _core
 from hotloop.episodes.actors import by_chance
 from hotloop.episodes.episode import Episode
-from hotloop.episodes.replay import Replay, ReplayError, read_replay, write_replay
+from hotloop.episodes.replay import Replay, read_replay, write_replay
+from hotloop.errors import ReplayError
 from tests.playing import VARIANTS, Variant, label
 
 

@@ -12,8 +12,9 @@ import onnxruntime
 import pytest
 
 import hotloop
+from hotloop.errors import ExportError
 from hotloop.export import validation
-from hotloop.export.blueprint import Blueprint, ExportError
+from hotloop.export.blueprint import Blueprint
 from hotloop.export.onnx import onnx_model, write_onnx
 from hotloop.export.program import write_program
 from hotloop.policies.policy import Policy

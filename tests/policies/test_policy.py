@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import hotloop
+from hotloop.errors import CheckpointError
 from hotloop.policies.policy import Policy
-from hotloop.training.errors import CheckpointError
 
 
 def agent(env: str, home: Path, **options: Any) -> Policy:

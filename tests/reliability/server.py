@@ -107,7 +107,7 @@ def _load(path: str) -> None:
     import hashlib
 
     import hotloop
-    from hotloop.training import TrainingError
+    from hotloop.errors import TrainingError
 
     try:
         policy = hotloop.load(path)

@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 
-from hotloop.rendering import RenderError
+from hotloop.errors import RenderError
 from hotloop.rendering.dots import dots
 from hotloop.rendering.drawing import INK, PAPER, RED, Drawing, blend
 from hotloop.rendering.pixels import pixels

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 import hotloop
 from hotloop.envs.gymnasium import NativeEnv
-from hotloop.rendering import RenderError, action_text, as_picture, as_text, has_picture
+from hotloop.errors import RenderError
+from hotloop.rendering import action_text, as_picture, as_text, has_picture
 from hotloop.rendering.scene import Scene
 from tests.playing import VARIANTS, Variant, choose_for, label
 

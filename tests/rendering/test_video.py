@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from hotloop.rendering import RenderError
+from hotloop.errors import RenderError
 from hotloop.rendering.video import check_video, write_video
 
 

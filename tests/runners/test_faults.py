@@ -13,7 +13,8 @@ import psutil
 import pytest
 
 import hotloop
-from hotloop.runners.health import EnvError, Limits, WorkersFailedError
+from hotloop.errors import EnvError, WorkersFailedError
+from hotloop.runners.health import Limits
 from hotloop.runners.processes import ProcessRunner
 from hotloop.runners.reports import Fault
 from tests.runners.python_envs import BAD, Bad, Counter

@@ -13,7 +13,8 @@ import pytest
 from gymnasium.vector import SyncVectorEnv
 
 import hotloop
-from hotloop.runners.health import EnvError, Limits
+from hotloop.errors import EnvError
+from hotloop.runners.health import Limits
 from hotloop.runners.processes import ProcessRunner
 from tests.runners.python_envs import BAD, Bad
 

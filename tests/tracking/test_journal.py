@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hotloop.errors import JournalError
 from hotloop.tracking import journal
-from hotloop.tracking.errors import JournalError
 from hotloop.tracking.journal import Event, Journal
 
 

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 import hotloop
+from hotloop.errors import StoreAwayError, StoreError
 from hotloop.tracking import journal, migrations, store_sync
 from hotloop.tracking.database import Database
-from hotloop.tracking.errors import StoreAwayError, StoreError
 from hotloop.tracking.store import Store, groups_of
 from hotloop.tracking.store_url import find_store_url
 from hotloop.training.runs import RunFolder

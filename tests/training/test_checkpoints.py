@@ -14,10 +14,10 @@ from safetensors.numpy import load_file
 
 import hotloop
 from hotloop import _core
-from hotloop.training import Callback, TrainingError
+from hotloop.errors import CheckpointError, TrainingError
+from hotloop.training import Callback
 from hotloop.training.callbacks import StartReport
 from hotloop.training.checkpoint import best_steps, checkpoint_paths, open_checkpoint
-from hotloop.training.errors import CheckpointError
 from tests.training.processes import recorded
 
 SMALL: dict[str, Any] = {

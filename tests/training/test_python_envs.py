@@ -10,8 +10,8 @@ import pytest
 from gymnasium import spaces
 
 import hotloop
+from hotloop.errors import TrainingError
 from hotloop.runners.health import WorkerHealth, in_words
-from hotloop.training import TrainingError
 from hotloop.training.callbacks import Callback, ProgressReport, StartReport, TroubleReport
 from hotloop.training.recorder import _with_health
 from tests.cli.command import complaint, hotloop_json

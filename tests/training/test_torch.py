@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import hotloop
-from hotloop.training import TrainingError, verify
+from hotloop.errors import TrainingError
+from hotloop.training import verify
 from tests.training.processes import checksum
 from tests.training.test_same_bits import wait_until_training
 

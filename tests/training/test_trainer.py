@@ -15,7 +15,8 @@ import pytest
 import hotloop
 from hotloop import _core
 from hotloop.config import ConfigError
-from hotloop.training import Callback, TrainingError, verify
+from hotloop.errors import TrainingError
+from hotloop.training import Callback, verify
 from hotloop.training.callbacks import (
     CheckpointReport,
     EvaluationReport,

@@ -18,7 +18,7 @@ from hotloop.bench.comparison import PeerResult, contest, in_json
 from hotloop.bench.measure import Contender, Rate
 from hotloop.bench.peers import Case, Peer
 from hotloop.envs.registry import is_native
-from hotloop.runners.health import EnvError
+from hotloop.errors import EnvError
 
 UNIT = "steps/s"
 ALL = 0

@@ -106,7 +106,7 @@ class _Ear(Callback):
 def run(faults: int, progress: Callable[[int], object] = lambda done: None) -> Outcome:
     """Trains until so many faults have happened and been heard of."""
     import hotloop
-    from hotloop.training import TrainingError
+    from hotloop.errors import TrainingError
 
     with tempfile.TemporaryDirectory(prefix="hotloop-faults-") as folder:
         log = Path(folder, "faults")

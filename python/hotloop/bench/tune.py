@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from hotloop.bench.actions import legal_actions, random_actions
-from hotloop.runners.health import EnvError
+from hotloop.errors import EnvError
 from hotloop.runners.processes import ProcessRunner
 
 # Less than this is not worth another process or a larger batch.

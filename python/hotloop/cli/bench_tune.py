@@ -46,9 +46,9 @@ def tune(
 
     from hotloop.bench.tune import tune as search
     from hotloop.cli.progress import PartsProgress
-    from hotloop.config import ConfigError, load_config
+    from hotloop.config import load_config
     from hotloop.config.loader import parse_overrides
-    from hotloop.runners.health import EnvError
+    from hotloop.errors import ConfigError, EnvError
     from hotloop.text import short
 
     try:

@@ -61,13 +61,12 @@ def evaluate(
 
     from hotloop.cli import run_lookup
     from hotloop.cli.suite_table import print_suite_result
-    from hotloop.config import ConfigError
     from hotloop.envs.registry import is_native
     from hotloop.envs.suites import suite_of
     from hotloop.episodes.episode import fresh_seed
+    from hotloop.errors import ConfigError, TrainingError
     from hotloop.policies.policy import load
     from hotloop.text import plain
-    from hotloop.training import TrainingError
     from hotloop.training import evaluate as play
     from hotloop.training.suite_evaluation import evaluate_suite
     from hotloop.training.trust import load_trusted_env
@@ -131,9 +130,9 @@ def _require(mean: float, at_least: float | None) -> None:
 
 def _changed_options(agent: Policy, changes: list[str]) -> dict[str, Any]:
     """The options of the env to change; a native env's are checked, and refused if the policy would not fit."""
-    from hotloop.config import ConfigError
     from hotloop.config.loader import build, parse_overrides
     from hotloop.envs.registry import is_native
+    from hotloop.errors import ConfigError
 
     try:
         parts = parse_overrides(changes)
@@ -164,9 +163,9 @@ def _keep(run: Path | None, store: str | None, steps: int, found: Evaluation, ho
     """Notes the result in the run's journal, and brings it to the store that lists the run."""
     if run is None:
         return
+    from hotloop.errors import StoreError
     from hotloop.tracking import journal
     from hotloop.tracking.database import Database
-    from hotloop.tracking.errors import StoreError
     from hotloop.tracking.store_sync import sync
     from hotloop.training.runs import find_store, home_of
 
@@ -192,10 +191,9 @@ def _play_python(
     agent: Policy, options: dict[str, Any], episodes: int, seed: int, *, deterministic: bool
 ) -> Evaluation:
     """Plays Python envs, in processes as the run's config has them."""
-    from hotloop.config import ConfigError
     from hotloop.config.loader import stored_config
     from hotloop.config.models import EnvConfig
-    from hotloop.runners.health import EnvError
+    from hotloop.errors import ConfigError, EnvError
     from hotloop.training.python_evaluation import evaluate_python
 
     folder = _run_folder(agent.path)

@@ -37,11 +37,10 @@ def export(
             raise UserError(f"cannot write {path}: there is no folder {path.absolute().parent}")
 
     from hotloop.cli import run_lookup
-    from hotloop.config import ConfigError
+    from hotloop.errors import ConfigError, ExportError, TrainingError
     from hotloop.export import validation
-    from hotloop.export.blueprint import Blueprint, ExportError
+    from hotloop.export.blueprint import Blueprint
     from hotloop.policies.policy import Policy
-    from hotloop.training import TrainingError
     from hotloop.training.checkpoint import open_policy
 
     written: dict[str, Any] = {}

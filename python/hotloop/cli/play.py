@@ -67,11 +67,7 @@ def play(
 
     from hotloop.cli.playback import played, replayed
     from hotloop.cli.signals import INTERRUPTED
-    from hotloop.config import ConfigError
-    from hotloop.episodes.replay import ReplayError
-    from hotloop.rendering import RenderError
-    from hotloop.runners.health import EnvError
-    from hotloop.training import TrainingError
+    from hotloop.errors import ConfigError, EnvError, RenderError, ReplayError, TrainingError
 
     try:
         parts = (
@@ -149,7 +145,7 @@ class _Show:
 
     def _must_come_out_again(self, replay: Replay) -> None:
         """Native envs do; of Python envs some draw on more than their seed."""
-        from hotloop.episodes.replay import ReplayError
+        from hotloop.errors import ReplayError
 
         if self._parts.shows is None:
             return

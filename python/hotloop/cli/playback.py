@@ -158,7 +158,7 @@ def _look(env: str, options: dict[str, Any], run: Path | None = None) -> Shows:
     """Makes a Python env to see what it is; the run is that whose policy plays."""
     from hotloop.config.loader import stored_config
     from hotloop.episodes.local_env import look
-    from hotloop.runners.health import EnvError
+    from hotloop.errors import EnvError
 
     try:
         return look(env, options)

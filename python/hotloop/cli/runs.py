@@ -55,7 +55,7 @@ def _runs() -> None:
 @contextlib.contextmanager
 def opened(store: str | None) -> Iterator[Store]:
     """The store, with its mistakes told in a line."""
-    from hotloop.tracking.errors import StoreError
+    from hotloop.errors import StoreError
     from hotloop.tracking.store import Store
 
     try:

@@ -136,7 +136,7 @@ def _terminal(lines: Sequence[PlotLine], metric: str, along: str) -> None:
 
 
 def _picture(path: Path, lines: Sequence[PlotLine], metric: str, along: str) -> None:
-    from hotloop.rendering import RenderError
+    from hotloop.errors import RenderError
     from hotloop.rendering.chart import Band, ChartLine, chart
     from hotloop.tracking.curves import buckets
 

@@ -68,8 +68,7 @@ def train(
     from hotloop.cli import run_lookup
     from hotloop.cli.signals import INTERRUPTED, SecondSignalEnds
     from hotloop.cli.view import choose_view, launched_rank
-    from hotloop.config import ConfigError
-    from hotloop.training import TrainingError
+    from hotloop.errors import ConfigError, TrainingError
     from hotloop.training import train as start
 
     if worker_python is not None:

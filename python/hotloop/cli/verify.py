@@ -34,8 +34,7 @@ def verify(
     """
     from hotloop.cli import run_lookup
     from hotloop.cli.progress import PartsProgress
-    from hotloop.config import ConfigError
-    from hotloop.training import TrainingError
+    from hotloop.errors import ConfigError, TrainingError
     from hotloop.training import verify as repeat
 
     path = run_lookup.find(run)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hotloop.config.errors import ConfigError, unknown_key
+from hotloop.config.errors import unknown_key
+from hotloop.errors import ConfigError
 
 if TYPE_CHECKING:
     from hotloop.config.models import Config

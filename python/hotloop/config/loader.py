@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from hotloop.config.errors import ConfigError, unknown_key
+from hotloop.config.errors import unknown_key
+from hotloop.errors import ConfigError
 
 if TYPE_CHECKING:
     from pydantic import ValidationError

@@ -24,13 +24,10 @@ from hotloop.envs.spec import (
     MultiDiscreteAction,
     Observation,
 )
+from hotloop.errors import SpaceError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-
-class SpaceError(ValueError):
-    """A space that a policy cannot take."""
 
 
 class _Leaf:

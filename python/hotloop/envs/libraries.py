@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hotloop import _core
-from hotloop.config.errors import ConfigError
 from hotloop.envs import abi
+from hotloop.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -85,8 +85,8 @@ def name_of(env: object) -> str:
 def _imported(name: str) -> CompiledEnv:
     """The compiled env that a whole name stands for."""
     from hotloop.code import named_code
-    from hotloop.config.errors import ConfigError
     from hotloop.envs.compiled import CompiledEnv
+    from hotloop.errors import ConfigError
 
     source, _, attribute = name.removeprefix(COMPILED).rpartition(":")
     if source.endswith(".py"):
@@ -103,7 +103,7 @@ def _executed(path: Path) -> Any:
     """The module in a file, whose folder counts for its imports as that of a script does."""
     import importlib.util
 
-    from hotloop.config.errors import ConfigError
+    from hotloop.errors import ConfigError
 
     if not path.is_file():
         raise ConfigError(f"there is no file {path}")

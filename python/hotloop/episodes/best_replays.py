@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from hotloop.episodes.episode import Episode
-from hotloop.episodes.replay import Replay, ReplayError, read_replay, write_replay
+from hotloop.episodes.replay import Replay, read_replay, write_replay
+from hotloop.errors import ReplayError
 
 if TYPE_CHECKING:
     from pathlib import Path

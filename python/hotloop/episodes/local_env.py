@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
-from hotloop.rendering import RenderError
-from hotloop.runners.health import EnvError
+from hotloop.errors import EnvError, RenderError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -197,7 +196,7 @@ def _in_numbers(seen: Any) -> str:
 @contextlib.contextmanager
 def _telling(what: str) -> Iterator[None]:
     """Turns whatever an env raises into an error of one line, with the place in a person's own code."""
-    from hotloop.envs.adapters.factory import MissingPackageError
+    from hotloop.errors import MissingPackageError
 
     try:
         yield

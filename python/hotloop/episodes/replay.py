@@ -16,7 +16,7 @@ from hotloop import _core
 from hotloop.envs.registry import is_native
 from hotloop.envs.spec import native_spec
 from hotloop.episodes.episode import Episode
-from hotloop.runners.health import EnvError
+from hotloop.errors import EnvError, ReplayError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,10 +26,6 @@ if TYPE_CHECKING:
 FORMAT: Final = 1
 _KIND: Final = "hotloop replay"
 _FACTS: Final = "replay"
-
-
-class ReplayError(ValueError):
-    """A file that is no replay, is damaged, or does not fit this version of its env."""
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, Self, TypeVar
 import numpy as np
 
 from hotloop.envs.spec import Action, BytesObservation, ContinuousAction, EnvSpec, Observation
+from hotloop.errors import ExportError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,10 +24,6 @@ FORBIDDEN: Final = -1e30
 _LIMIT: Final = 10.0
 _GATES: Final = {"lstm": 4, "gru": 3}
 _KEPT: Final = {"lstm": 2, "gru": 1}
-
-
-class ExportError(ValueError):
-    """A policy cannot be exported, or what was written does not do what the policy does."""
 
 
 class Operations(Protocol[T]):

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from hotloop import _core
-from hotloop.export.blueprint import Blueprint, ExportError, write_whole
+from hotloop.errors import ExportError
+from hotloop.export.blueprint import Blueprint, write_whole
 
 if TYPE_CHECKING:
     from pathlib import Path

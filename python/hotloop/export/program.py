@@ -6,7 +6,8 @@ import io
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from hotloop.export.blueprint import Blueprint, ExportError, write_whole
+from hotloop.errors import ExportError
+from hotloop.export.blueprint import Blueprint, write_whole
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from hotloop.envs.spec import BytesObservation
-from hotloop.export.blueprint import Blueprint, ExportError
+from hotloop.errors import ExportError
+from hotloop.export.blueprint import Blueprint
 from hotloop.export.program import import_torch
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from hotloop.config.errors import ConfigError
+from hotloop.errors import ConfigError
 
 if TYPE_CHECKING:
     from hotloop.config import PolicyConfig

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hotloop.errors import NotFiniteError
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -14,10 +16,6 @@ if TYPE_CHECKING:
 
     from hotloop import _core
     from hotloop.ppo.learners import Learner
-
-
-class NotFiniteError(ArithmeticError):
-    """An array holds a number that is not finite; the message names array, place and iteration."""
 
 
 def iterate_checked(learner: Learner, pool: _core.Pool, settings: dict[str, Any]) -> dict[str, Any]:

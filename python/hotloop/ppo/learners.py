@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from hotloop import _core
-from hotloop.config.errors import ConfigError
+from hotloop.errors import ConfigError
 from hotloop.policies.spec import description, native_description, takes_cnn
 
 if TYPE_CHECKING:

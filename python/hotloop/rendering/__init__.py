@@ -10,6 +10,7 @@ import importlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from hotloop.errors import RenderError
 from hotloop.rendering.scene import Scene
 
 if TYPE_CHECKING:
@@ -21,10 +22,6 @@ if TYPE_CHECKING:
 MODES: Final = ("ansi", "rgb_array")
 # Steps per second at which an env is shown that does not say how fast it is to be watched.
 _PACE: Final = 4.0
-
-
-class RenderError(ValueError):
-    """An env cannot be shown as asked for."""
 
 
 class Renderer(Protocol):

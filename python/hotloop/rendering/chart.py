@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from hotloop.rendering import RenderError
+from hotloop.errors import RenderError
 from hotloop.rendering.drawing import GREY, INK, PALE, Colour
 from hotloop.text import PREFIXES
 

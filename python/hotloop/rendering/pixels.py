@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from hotloop.rendering import RenderError
+from hotloop.errors import RenderError
 from hotloop.rendering.drawing import Disc, Drawing, Line, Point, Polygon
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
-from hotloop.rendering import RenderError
+from hotloop.errors import RenderError
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -61,11 +61,3 @@ def in_words(workers: Sequence[WorkerHealth]) -> str:
     assert worst.last_fault is not None
     why = f"{worst.last_fault.kind}: {worst.last_fault.what}"
     return f"{said}; {faults} faults, {restarts} restarts; worker {worst.worker} {worst.faults}, last {why}"
-
-
-class EnvError(RuntimeError):
-    """Envs cannot be made, or fail at once: with the traceback from where it happened."""
-
-
-class WorkersFailedError(RuntimeError):
-    """A worker faulted more often than its limit allows; the message reports its last faults."""

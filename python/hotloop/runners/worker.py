@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from hotloop import _core
-from hotloop.envs.adapters.rows import EnvOutputError, Rows
+from hotloop.envs.adapters.rows import Rows
+from hotloop.errors import EnvOutputError
 from hotloop.runners.layout import HISTORY
 
 if TYPE_CHECKING:

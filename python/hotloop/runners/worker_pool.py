@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from hotloop import _core
-from hotloop.runners.health import EnvError, Limits, Listener, WorkerHealth, WorkersFailedError
+from hotloop.errors import EnvError, WorkersFailedError
+from hotloop.runners.health import Limits, Listener, WorkerHealth
 from hotloop.runners.layout import HISTORY, Layout, cut
 from hotloop.runners.reports import Fault
 from hotloop.runners.worker import ENDED, FAULTED, RESET, STEP, TALK, Worker, keyed_seed

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hotloop import _core
+from hotloop.errors import TrainingError
 from hotloop.tabular.spaces import make_gymnasium
-from hotloop.training.errors import TrainingError
 from hotloop.training.evaluation import Evaluation
 
 if TYPE_CHECKING:

@@ -22,9 +22,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from hotloop import _core
-from hotloop.config.errors import ConfigError
+from hotloop.errors import ConfigError, DisagreementError, RankDiedError
 from hotloop.tabular.engines import NativeEngine
-from hotloop.training.errors import TrainingError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,16 +41,6 @@ _DEATH: Final = 3
 ROUND: Final = 0.05
 # A rank that was silent for so long while others waited is taken for dead.
 PATIENCE: Final = 60.0
-
-
-class RankDiedError(TrainingError):
-    """A rank ended before the job did; what was learned until then is kept."""
-
-    worth_keeping = True
-
-
-class DisagreementError(ConfigError):
-    """Ranks were told different things; every rank raises it."""
 
 
 def world() -> MPI.Intracomm:

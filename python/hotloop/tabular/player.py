@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hotloop import _core
-from hotloop.training.errors import CheckpointError
+from hotloop.errors import CheckpointError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from hotloop import _core
-from hotloop.config.errors import ConfigError
+from hotloop.errors import ConfigError
 
 if TYPE_CHECKING:
     from hotloop.config import Config

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from hotloop.config.errors import ConfigError
 from hotloop.envs.spec import DiscreteAction, DiscreteObservation, EnvSpec, native_spec
+from hotloop.errors import ConfigError
 
 if TYPE_CHECKING:
     from hotloop.config import Config

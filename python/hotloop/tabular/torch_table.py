@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hotloop import _core
-from hotloop.config.errors import ConfigError
+from hotloop.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,8 +13,8 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from hotloop.errors import StoreAwayError, StoreError, StoreReadOnlyError
 from hotloop.tracking import migrations
-from hotloop.tracking.errors import StoreAwayError, StoreError, StoreReadOnlyError
 
 if TYPE_CHECKING:
     from types import TracebackType

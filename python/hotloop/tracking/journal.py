@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from hotloop.errors import JournalError
 from hotloop.text import plain
 from hotloop.tracking import events
-from hotloop.tracking.errors import JournalError
 from hotloop.tracking.priority import give_way
 
 NAME: Final = "metrics.jsonl"

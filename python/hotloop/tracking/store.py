@@ -15,9 +15,9 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from hotloop.errors import StoreError, StoreReadOnlyError
 from hotloop.tracking import journal, store_sync
 from hotloop.tracking.database import Database
-from hotloop.tracking.errors import StoreError, StoreReadOnlyError
 from hotloop.tracking.store_url import find_store_url
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from hotloop.errors import StoreError
 from hotloop.text import storable
 from hotloop.tracking import events, journal
-from hotloop.tracking.errors import StoreError
 
 if TYPE_CHECKING:
     from hotloop.tracking.database import Database

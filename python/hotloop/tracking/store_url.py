@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
-from hotloop.tracking.errors import StoreError
+from hotloop.errors import StoreError
 
 NONE: Final = "none"
 FILE: Final = "hotloop.db"

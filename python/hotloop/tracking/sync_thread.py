@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from hotloop.errors import StoreError
 from hotloop.tracking import journal
-from hotloop.tracking.errors import StoreError
 from hotloop.tracking.priority import give_way
 
 if TYPE_CHECKING:

@@ -3,9 +3,9 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from hotloop.errors import TrainingError
     from hotloop.training.api import train
     from hotloop.training.callbacks import Callback
-    from hotloop.training.errors import TrainingError
     from hotloop.training.evaluation import Evaluation, evaluate
     from hotloop.training.runs import Run
     from hotloop.training.verification import Verification, verify

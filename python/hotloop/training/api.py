@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hotloop.training.errors import TrainingError
+from hotloop.errors import TrainingError
 
 if TYPE_CHECKING:
     from hotloop.config import Config

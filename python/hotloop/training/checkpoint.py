@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from hotloop.training.errors import CheckpointError
+from hotloop.errors import CheckpointError
 from hotloop.training.files import place_folder, write_atomically
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from hotloop import _core
-from hotloop.training.errors import CheckpointError
+from hotloop.errors import CheckpointError
 
 if TYPE_CHECKING:
     from hotloop.config import Config

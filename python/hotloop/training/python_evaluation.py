@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hotloop.config import ConfigError
+from hotloop.errors import ConfigError
 from hotloop.training.evaluation import LONGEST, Evaluation
 from hotloop.training.sources import make_runner
 

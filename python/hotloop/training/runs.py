@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from hotloop.envs.loader import short_name
-from hotloop.training.errors import TrainingError
+from hotloop.errors import TrainingError
 from hotloop.training.files import write_atomically
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def find_store(
     store: str | Path | None, given_home: str | Path | None = None, *, trackers: Sequence[str] = ()
 ) -> StoreUrl | None:
     """The store that is meant, nothing if that is `none`; what is needed for it and for trackers must be there."""
-    from hotloop.tracking.errors import StoreError
+    from hotloop.errors import StoreError
     from hotloop.tracking.store_url import find_store_url
     from hotloop.tracking.trackers import must_be_installed
 

@@ -6,15 +6,14 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from hotloop.config.errors import ConfigError
 from hotloop.envs.registry import is_native
 from hotloop.episodes.best_replays import Top
+from hotloop.errors import CheckpointError, ConfigError
 from hotloop.policies.spec import description
 from hotloop.ppo.learners import Learner, build, choose
 from hotloop.ppo.settings import Settings
 from hotloop.training import checkpoint as checkpoints
 from hotloop.training.counters import Counters, Since
-from hotloop.training.errors import CheckpointError
 from hotloop.training.evaluation import Evaluation, evaluate, evaluation_seed
 from hotloop.training.manifest import check_ownership, identity, manifest
 from hotloop.training.python_evaluation import evaluate_python

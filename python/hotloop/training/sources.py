@@ -233,8 +233,8 @@ def make_source(config: Config, *, debug: bool = False) -> Source:
 
 def make_runner(name: str, options: dict[str, Any], config: RunnerConfig, num_envs: int) -> ProcessRunner:
     """A runner of Python envs as the config has it; what cannot be made is an error of the config."""
-    from hotloop.config.errors import ConfigError
-    from hotloop.runners.health import EnvError, Limits
+    from hotloop.errors import ConfigError, EnvError
+    from hotloop.runners.health import Limits
     from hotloop.runners.processes import ProcessRunner
 
     if config.action_repeat != 1:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from hotloop.envs.loader import load_env, whole_name
+from hotloop.errors import TrainingError
 from hotloop.training import checkpoint as checkpoints
-from hotloop.training.errors import TrainingError
 from hotloop.training.runs import RunFolder, find_run, find_store, home_of
 from hotloop.training.trainer import Trainer
 from hotloop.training.trust import must_be_trusted, named_in, remember

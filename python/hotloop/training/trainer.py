@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from hotloop import _core
 from hotloop.episodes import best_replays
-from hotloop.runners.health import EnvError, WorkersFailedError
+from hotloop.errors import CheckpointError, EnvError, TrainingError, WorkersFailedError
 from hotloop.tracking.alerts import Alerts
 from hotloop.training import checkpoint as checkpoints
 from hotloop.training.callbacks import (
@@ -27,7 +27,6 @@ from hotloop.training.callbacks import (
     StartReport,
     TroubleReport,
 )
-from hotloop.training.errors import CheckpointError, TrainingError
 from hotloop.training.files import remove_leftovers
 from hotloop.training.interrupts import Interrupts
 from hotloop.training.plan import PACE, Plan, Repetition

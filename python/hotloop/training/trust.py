@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hotloop.training.errors import TrainingError
+from hotloop.errors import TrainingError
 
 if TYPE_CHECKING:
     from hotloop.config import Config

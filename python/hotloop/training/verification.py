@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from hotloop.errors import CheckpointError
 from hotloop.tracking import journal
 from hotloop.training.callbacks import Callback, CheckpointReport
 from hotloop.training.checkpoint import checkpoint_paths, kept_first, newest_good, open_checkpoint
-from hotloop.training.errors import CheckpointError
 from hotloop.training.plan import Repetition
 from hotloop.training.runs import find_run
 from hotloop.training.trust import must_be_trusted, named_in

@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 
 import hotloop
+from hotloop.errors import StoreError, TrainingError
 from hotloop.tracking import journal
-from hotloop.tracking.errors import StoreError
 from hotloop.tracking.trackers import maker
-from hotloop.training import TrainingError
 
 QUICK: dict[str, Any] = {
     "runner.num_envs": 8,

@@ -7,6 +7,8 @@ import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from hotloop.errors import MissingPackageError
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -46,16 +48,6 @@ ADAPTERS: Final = (
 )
 
 
-class MissingPackageError(ImportError):
-    """An env needs a package that is not installed."""
-
-    def __init__(self, name: str, entry: AdapterEntry) -> None:
-        self.need = f"{name} needs the package {entry.module}: pip install '{entry.install}'"
-        super().__init__(
-            f"{self.need}, or name an interpreter that has it with runner.worker_python (--worker-python PATH)"
-        )
-
-
 def adapter_of(name: str) -> AdapterEntry | None:
     """The adapter of that name; `None` for names without a colon, which are native."""
     if ":" not in name:
@@ -74,7 +66,7 @@ def open_env(name: str, options: Mapping[str, Any]) -> Adapted:
         except ModuleNotFoundError as error:
             if (error.name or "").partition(".")[0] != entry.module:
                 raise
-            raise MissingPackageError(name, entry) from None
+            raise MissingPackageError(name, entry.module, entry.install) from None
     match entry.prefix:
         case "gymnasium:":
             from hotloop.envs.adapters.gymnasium import GymnasiumEnv, make

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from hotloop.envs.adapters.rows import EnvOutputError, ObservationWriter, Rows, number, write_infos, write_mask
+from hotloop.envs.adapters.rows import ObservationWriter, Rows, number, write_infos, write_mask
 from hotloop.envs.flatten import FlatAction, FlatObservation
 from hotloop.envs.spec import EnvSpec
+from hotloop.errors import EnvOutputError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from hotloop.envs.adapters.rows import EnvOutputError
 from hotloop.envs.adapters.seats import Seats
-from hotloop.envs.flatten import SpaceError
+from hotloop.errors import EnvOutputError, SpaceError
 
 
 class PufferEnv(Seats):

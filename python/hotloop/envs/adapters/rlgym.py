@@ -9,7 +9,7 @@ from gymnasium import spaces
 
 from hotloop.envs.adapters.rows import number
 from hotloop.envs.adapters.seats import Seats
-from hotloop.envs.flatten import SpaceError
+from hotloop.errors import SpaceError
 
 
 def _space(told: Any) -> spaces.Space[Any]:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
+from hotloop.errors import EnvOutputError
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -14,10 +16,6 @@ if TYPE_CHECKING:
 
     from hotloop.envs.flatten import FlatObservation
     from hotloop.envs.spec import EnvSpec
-
-
-class EnvOutputError(RuntimeError):
-    """An env gave what it must not give."""
 
 
 class Rows(NamedTuple):

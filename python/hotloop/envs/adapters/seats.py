@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 from gymnasium import spaces
 
 from hotloop.envs.adapters.rows import ObservationWriter, Rows, write_infos, write_mask
-from hotloop.envs.flatten import FlatAction, FlatObservation, SpaceError
+from hotloop.envs.flatten import FlatAction, FlatObservation
 from hotloop.envs.spec import EnvSpec
+from hotloop.errors import SpaceError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

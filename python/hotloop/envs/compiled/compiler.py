@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from hotloop.config.errors import ConfigError
 from hotloop.envs import abi
 from hotloop.envs.compiled.exceptions import attempting, explainer
 from hotloop.envs.compiled.functions import Rng
+from hotloop.errors import ConfigError
 
 if TYPE_CHECKING:
     from hotloop.envs.compiled.declaration import Declared

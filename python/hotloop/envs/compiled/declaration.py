@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from hotloop.config.errors import ConfigError
+from hotloop.errors import ConfigError
 
 if TYPE_CHECKING:
     from types import FunctionType

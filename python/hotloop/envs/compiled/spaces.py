@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hotloop.config.errors import ConfigError
 from hotloop.envs import abi
+from hotloop.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -20,8 +20,8 @@ import torch
 from torch import Tensor, nn
 
 from hotloop.code import named_code
-from hotloop.config.errors import ConfigError
 from hotloop.envs.spec import EnvSpec
+from hotloop.errors import ConfigError
 
 _KEY = "policy.module"
 

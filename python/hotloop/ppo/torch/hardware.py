@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from hotloop import _core
-from hotloop.config.errors import ConfigError
+from hotloop.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

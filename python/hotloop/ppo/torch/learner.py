@@ -16,7 +16,7 @@ from torch import Tensor
 
 from hotloop import _core
 from hotloop.code import named_code
-from hotloop.config.errors import ConfigError
+from hotloop.errors import ConfigError
 from hotloop.policies.torch.modules import Spaces
 from hotloop.ppo.torch.data import Data, Features, Memories, Recurrent
 from hotloop.ppo.torch.hardware import Hardware, differences, pin

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from hotloop.tracking.errors import StoreError
+from hotloop.errors import StoreError
 from hotloop.tracking.store_sync import evaluated, flattened
 
 if TYPE_CHECKING:
