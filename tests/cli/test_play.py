@@ -29,7 +29,7 @@ def test_chance_plays_an_env_frame_by_frame() -> None:
     assert done.returncode == 0
     frames = done.stdout.strip().split("\n\n")
     assert frames[0].splitlines()[0].startswith("[S]")
-    assert "frozen-lake, chance · step 0 · return 0" in frames[0]
+    assert "frozen-lake, random policy · step 0 · return 0" in frames[0]
     assert len(frames) > 2
     assert frames[-1].endswith(("terminated", "truncated"))
     assert hotloop("play", "frozen-lake", "--seed", "1").stdout == done.stdout
@@ -53,7 +53,7 @@ def test_several_agents_play(home: Path) -> None:
     episode, end = hotloop_json("play", "chasers", "--stochastic")
     assert len(episode["returns"]) == 4
     assert episode["return"] == pytest.approx(sum(episode["returns"]))
-    assert end["by"].endswith("drawn actions")
+    assert end["by"].endswith("sampled actions")
 
 
 def test_the_best_of_several_is_saved_and_replayed(home: Path, tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_a_video_is_written(home: Path, tmp_path: Path, kind: str) -> None:
     path = tmp_path / f"it.{kind}"
     done = hotloop("play", "solved", "--steps", "5", "--video", str(path))
     assert done.returncode == 0, done.stderr
-    assert "episode 0: return 5 in 5 steps, left" in done.stdout
+    assert "episode 0: return 5 in 5 steps, stopped" in done.stdout
     assert "6 pictures, 50 a second" in done.stderr
     assert path.stat().st_size > 1000
 
@@ -122,7 +122,7 @@ def test_frames_replace_each_other_on_a_terminal() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["play"], "play what?"),
+        (["play"], "nothing to play"),
         (["play", "cartpole", "--replay", "x"], "leave out 'cartpole', or --replay"),
         (["play", "cartpol"], "there is no run and no env 'cartpol'; did you mean 'cartpole'?"),
         (["play", "cartpole", "--episodes", "0"], "--episodes is 0: expected 1 or more"),

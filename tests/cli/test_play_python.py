@@ -33,7 +33,12 @@ def test_an_envs_own_text_is_shown() -> None:
     assert done.returncode == 0, done.stderr
     frames = done.stdout.strip().split("\n\n")
     assert len(frames) == 3
-    assert frames[0].splitlines()[1:] == ["FHFH", "FFFH", "HFFG", "gymnasium:FrozenLake-v1, chance · step 0 · return 0"]
+    assert frames[0].splitlines()[1:] == [
+        "FHFH",
+        "FFFH",
+        "HFFG",
+        "gymnasium:FrozenLake-v1, random policy · step 0 · return 0",
+    ]
     assert hotloop("play", "gymnasium:FrozenLake-v1", "--steps", "2", "--seed", "1").stdout == done.stdout
     assert hotloop("play", "gymnasium:FrozenLake-v1", "--steps", "2", "--seed", "3").stdout != done.stdout
 

@@ -80,7 +80,7 @@ def test_words_come_as_plain_lines_when_nobody_watches() -> None:
     assert "\x1b" not in done.stdout
     first, *_, second_last, last = done.stdout.splitlines()
     assert first == "run mine: cartpole, seed 0"
-    assert second_last.startswith("ended by its limit of steps after 4.10 k steps")
+    assert second_last.startswith("limit of steps reached after 4.10 k steps")
     assert last.endswith("runs/mine")
 
 
@@ -105,7 +105,7 @@ def test_a_terminal_gets_a_live_view(width: int) -> None:
         assert word in text
     # Where there is too little room, facts stand below each other, and none is cut off.
     assert "…" not in text
-    assert "ended by its limit of steps" in text
+    assert "limit of steps reached" in text
 
 
 def _read(terminal: int) -> bytes:
@@ -163,7 +163,7 @@ def interrupted_twice() -> tuple[int, list[Any], str]:
     training.until("start")
     training.process.send_signal(signal.SIGINT)
     assert training.process.stderr is not None
-    assert "once more ends at once" in training.process.stderr.readline()
+    assert "again to stop at once" in training.process.stderr.readline()
     training.process.send_signal(signal.SIGINT)
     return training.end()
 
@@ -188,7 +188,7 @@ def test_people_are_told_how_to_go_on() -> None:
     process.send_signal(signal.SIGINT)
     out, _ = process.communicate()
     assert process.returncode == 130
-    assert out.splitlines()[-1] == "goes on with: hotloop train --resume mine"
+    assert out.splitlines()[-1] == "continue with: hotloop train --resume mine"
 
 
 def test_weights_can_come_from_another_run() -> None:
@@ -200,8 +200,8 @@ def test_weights_can_come_from_another_run() -> None:
 @pytest.mark.parametrize(
     ("arguments", "what"),
     [
-        ([], "train what?"),
-        (["ppo.epochs=4"], "train what?"),
+        ([], "nothing to train"),
+        (["ppo.epochs=4"], "nothing to train"),
         (["cartpol"], "Did you mean 'cartpole'?"),
         (["cartpole", "ppo.epoch=4"], "there is no config key 'ppo.epoch'. Did you mean 'ppo.epochs'?"),
         (["cartpole", "ppo.epochs"], "expected key=value"),

@@ -1,6 +1,6 @@
 """The command `hotloop`, one module per command.
 
-What a command needs is imported when it runs: help must come at once, without NumPy or Gymnasium.
+Each command imports what it needs when it runs, so that help appears at once, without NumPy or Gymnasium.
 """
 
 import sys
@@ -28,8 +28,14 @@ from hotloop.cli import (
     train,
     verify,
 )
+from hotloop.cli.signals import INTERRUPTED
+from hotloop.cli.streams import BROKEN_PIPE, ReaderGoneError, guard_streams
 
-app = typer.Typer(add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False)
+app = typer.Typer(
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 app.command("train")(train.train)
 app.command("eval")(eval.evaluate)
 app.command("verify")(verify.verify)
@@ -67,27 +73,46 @@ def _hotloop(
 
     \b
       hotloop train cartpole                train until solved, in a second
-      hotloop eval last                     how well that policy does
+      hotloop eval last                     evaluate that policy
       hotloop play last                     watch it
-      hotloop runs list                     the runs there are
-      hotloop runs plot last                how one of them went
+      hotloop runs list                     list all runs
+      hotloop runs plot last                plot a run's learning curve
       hotloop verify last                   repeat the run, compare every bit
-      hotloop envs                          the envs there are
+      hotloop envs                          list the environments
       hotloop envs tag                      one in full: options, rewards
-      hotloop bench envs cartpole --quick   its speed here, beside its peers
+      hotloop bench envs cartpole --quick   measure its speed beside its peers
     """
 
 
-def main() -> None:
-    """Run the command line; a user's mistake ends in one line on standard error and exit code 2."""
+def main() -> int:
+    """Run the command line and return its exit code.
+
+    A user's mistake, or a disk that refuses, is one line on standard error and exit code 2.
+    """
+    guard_streams()
     try:
         code = app(sys.argv[1:] or ["--help"], prog_name="hotloop", standalone_mode=False)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except ReaderGoneError:
+        return BROKEN_PIPE
     except Exception as error:
-        # Typer's complaints and ours say themselves what is wrong; anything else is a bug and keeps its traceback.
-        explain = getattr(error, "format_message", None)
-        if explain is None:
+        message = explain(error)
+        if message is None or "--debug" in sys.argv:
+            # Anything else is a bug and keeps its traceback.
             raise
-        if message := explain():
+        if message:
             print(f"hotloop: {message}", file=sys.stderr)
-        code = getattr(error, "exit_code", 2)
-    sys.exit(code)
+        return getattr(error, "exit_code", 2)
+    return code or 0
+
+
+def explain(error: Exception) -> str | None:
+    """Return the line for an error that says itself what is wrong; None for any other."""
+    if (format_message := getattr(error, "format_message", None)) is not None:
+        return str(format_message())
+    if isinstance(error, OSError):
+        reason = error.strerror or str(error)
+        return f"{error.filename}: {reason}" if error.filename is not None else reason
+    return None

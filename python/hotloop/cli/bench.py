@@ -1,4 +1,4 @@
-"""`hotloop bench`: measures speed on this machine, beside the peers that are installed."""
+"""`hotloop bench`: measure speed on this machine, beside installed peers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hotloop.cli.bench_common import look_at_machine, measuring, usable
+from hotloop.cli.bench_common import look_at_machine, measurement_times, usable
 from hotloop.cli.output import UserError, emit, known_env, whole_numbers
 from hotloop.envs.registry import is_native
 
@@ -20,19 +20,23 @@ app = typer.Typer(no_args_is_help=True)
 
 @app.callback()
 def _bench() -> None:
-    """Measure speed on this machine, beside the peers that are installed."""
+    """Measure speed on this machine, beside installed peers."""
 
 
 @app.command("envs")
 def envs(
-    names: Annotated[list[str] | None, typer.Argument(metavar="ENV", help="Which envs; all if none.")] = None,
-    num_envs: Annotated[str | None, typer.Option(metavar="N,...", help="How many envs are stepped at once.")] = None,
-    threads: Annotated[str | None, typer.Option(metavar="N,...", help="How many threads step them.")] = None,
-    seconds: Annotated[float | None, typer.Option(help="Length of a measurement; 0.5, or 0.1 if quick.")] = None,
-    repeats: Annotated[int | None, typer.Option(help="Measurements of each contender; 7, or 3 if quick.")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="A rough answer soon: one size per env.")] = False,
+    names: Annotated[list[str] | None, typer.Argument(metavar="ENV", help="Envs to measure (default: all).")] = None,
+    num_envs: Annotated[str | None, typer.Option(metavar="N,...", help="Numbers of envs.")] = None,
+    threads: Annotated[str | None, typer.Option(metavar="N,...", help="Numbers of threads.")] = None,
+    seconds: Annotated[
+        float | None, typer.Option(metavar="N", help="Duration of a measurement (0.5; 0.1 with --quick).")
+    ] = None,
+    repeats: Annotated[
+        int | None, typer.Option(metavar="N", help="Measurements per contender (7; 3 with --quick).")
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Rough and fast: one size per env.")] = False,
     peers: Annotated[bool, typer.Option(help="Measure EnvPool and Gymnasium too.")] = True,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
 ) -> None:
     """Measure steps per second of envs, beside every installed peer.
 
@@ -49,7 +53,7 @@ def envs(
     of them as a part of the median. A peer's column tells how many times
     its speed ours is. Threads of Python envs are worker processes.
     """
-    seconds, repeats = measuring(seconds, repeats, (0.5, 7), (0.1, 3), quick)
+    seconds, repeats = measurement_times(seconds, repeats, (0.5, 7), (0.1, 3), quick)
     counts, numbers = whole_numbers(num_envs, "--num-envs"), whole_numbers(threads, "--threads")
 
     import hotloop

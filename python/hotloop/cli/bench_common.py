@@ -1,4 +1,4 @@
-"""What every suite of `hotloop bench` does: check how to measure, find the peers, look at the machine."""
+"""Shared parts of all `hotloop bench` suites: durations, installed peers, facts about the machine."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 C = TypeVar("C")
 
 
-def measuring(
+def measurement_times(
     seconds: float | None, repeats: int | None, usual: tuple[float, int], if_quick: tuple[float, int], quick: bool
 ) -> tuple[float, int]:
-    """How long and how often to measure: as said, or as usual."""
+    """Return seconds and repeats: as given, or the defaults."""
     default_seconds, default_repeats = if_quick if quick else usual
     seconds = default_seconds if seconds is None else seconds
     repeats = default_repeats if repeats is None else repeats
@@ -30,7 +30,7 @@ def measuring(
 
 
 def usable(peers: Sequence[Peer[C]]) -> list[Peer[C]]:
-    """The peers that are installed and can be imported; why others are left out is told."""
+    """Return the peers that can be imported; print why others are left out."""
     found = []
     for peer in peers:
         if not peer.installed:
@@ -46,7 +46,7 @@ def usable(peers: Sequence[Peer[C]]) -> list[Peer[C]]:
 
 
 def look_at_machine(peers: Sequence[Peer[C]], as_json: bool) -> Machine:
-    """The facts that belong beside the numbers; a machine that is busy is pointed out."""
+    """Collect facts about the machine for the report; warn if it is busy."""
     from hotloop.bench.machine import inspect_machine
 
     machine = inspect_machine({peer.package: peer.version for peer in peers})

@@ -1,4 +1,4 @@
-"""`hotloop bench faults`: what a run survives."""
+"""`hotloop bench faults`: inject faults into a run's envs and count what survives."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 def faults(
-    count: Annotated[int, typer.Option("--faults", metavar="N", help="How many faults.")] = 1000,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
+    count: Annotated[int, typer.Option("--faults", metavar="N", help="Number of faults.")] = 1000,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
 ) -> None:
-    """Inject faults into the envs of one run of training, and look for what is lost.
+    """Inject faults into the envs of one training run and check that nothing is lost.
 
     \b
       hotloop bench faults                    1000 of them, some three minutes
@@ -52,7 +52,7 @@ def faults(
 
 
 def lines(found: Outcome) -> list[str]:
-    """What happened, for people."""
+    """Format the outcome as lines of text."""
     injected = ", ".join(f"{how} {count}" for how, count in found.injected.items())
     leaked = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in found.leaked.items())
     said = [

@@ -1,4 +1,4 @@
-"""`hotloop bench tabular`: how fast tables learn, and how that scales."""
+"""`hotloop bench tabular`: speed and scaling of tabular learning."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hotloop.cli.bench_common import look_at_machine, measuring
+from hotloop.cli.bench_common import look_at_machine, measurement_times
 from hotloop.cli.output import UserError, emit, tell, whole_numbers
 
 if TYPE_CHECKING:
@@ -26,15 +26,23 @@ ENVS = ("tictactoe", "frozen-lake", "cliff-walking", "taxi")
 
 def tabular(
     env: Annotated[str, typer.Argument(metavar="ENV", help="tictactoe, frozen-lake, cliff-walking or taxi.")] = ENVS[0],
-    threads: Annotated[int | None, typer.Option(help="The most threads; one per core if not said.")] = None,
-    ranks: Annotated[str | None, typer.Option(metavar="N,...", help="Numbers of MPI ranks; 1 to the cores.")] = None,
-    seconds: Annotated[float | None, typer.Option(help="Length of a measurement; 0.5, or 0.1 if quick.")] = None,
-    repeats: Annotated[int | None, typer.Option(help="Measurements of each contender; 5, or 3 if quick.")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="A rough answer soon: one algorithm.")] = False,
+    threads: Annotated[
+        int | None, typer.Option(metavar="N", help="Maximum number of threads (default: one per core).")
+    ] = None,
+    ranks: Annotated[
+        str | None, typer.Option(metavar="N,...", help="Numbers of MPI ranks (default: 1 to the number of cores).")
+    ] = None,
+    seconds: Annotated[
+        float | None, typer.Option(metavar="N", help="Duration of a measurement (0.5; 0.1 with --quick).")
+    ] = None,
+    repeats: Annotated[
+        int | None, typer.Option(metavar="N", help="Measurements per contender (5; 3 with --quick).")
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Rough and fast: one algorithm.")] = False,
     mpi: Annotated[bool, typer.Option(help="Measure MPI ranks too.")] = True,
-    peers: Annotated[bool, typer.Option(help="Measure the usual loop in Python and dist_classicrl too.")] = True,
+    peers: Annotated[bool, typer.Option(help="Measure a plain Python loop and dist_classicrl too.")] = True,
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the speed-ups to this PNG.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
 ) -> None:
     """Measure steps per second of algorithms, tables, threads and MPI ranks.
 
@@ -47,7 +55,7 @@ def tabular(
     (eff.) is that per thread or rank; spread is the middle half of the
     measurements, as a part of the median. Native cases take turns, MPI's come after them.
     """
-    seconds, repeats = measuring(seconds, repeats, (0.5, 5), (0.1, 3), quick)
+    seconds, repeats = measurement_times(seconds, repeats, (0.5, 5), (0.1, 3), quick)
     if env not in ENVS:
         raise UserError(f"ENV is {env!r}: expected one of {', '.join(ENVS)}")
     numbers = whole_numbers(ranks, "--ranks")

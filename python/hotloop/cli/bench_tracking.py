@@ -1,4 +1,4 @@
-"""`hotloop bench tracking`: what recording a run costs, and how long reading a large store takes."""
+"""`hotloop bench tracking`: cost of recording a run, and time to read a large store."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hotloop.cli.bench_common import look_at_machine, measuring
+from hotloop.cli.bench_common import look_at_machine, measurement_times
 from hotloop.cli.output import UserError, emit
 
 if TYPE_CHECKING:
@@ -20,12 +20,14 @@ if TYPE_CHECKING:
 
 
 def tracking(
-    seconds: Annotated[float | None, typer.Option(help="Length of a run; 2.5, or 1.2 if quick.")] = None,
-    repeats: Annotated[int | None, typer.Option(help="Pairs of runs; 10, or 6 if quick.")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="A rough answer soon.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
+    seconds: Annotated[
+        float | None, typer.Option(metavar="N", help="Duration of a run (2.5; 1.2 with --quick).")
+    ] = None,
+    repeats: Annotated[int | None, typer.Option(metavar="N", help="Pairs of runs (10; 6 with --quick).")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Rough and fast.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
 ) -> None:
-    """Measure what recording a run costs, and how long reading a large store takes.
+    """Measure the cost of recording a run, and the time to read a large store.
 
     \b
       hotloop bench tracking
@@ -42,7 +44,7 @@ def tracking(
     """
     if not hasattr(time, "pthread_getcpuclockid"):
         raise UserError("this system does not tell the CPU time of threads, by which the cost of recording is found")
-    seconds, repeats = measuring(seconds, repeats, (2.5, 10), (1.2, 6), quick)
+    seconds, repeats = measurement_times(seconds, repeats, (2.5, 10), (1.2, 6), quick)
 
     from hotloop.bench.report import on_machine
     from hotloop.bench.store_reads import read_store
@@ -96,7 +98,7 @@ def _print(rows: Sequence[TrackingRow], added: Sequence[float], reading: Sequenc
 
 
 def _with_interval(parts: Sequence[float]) -> tuple[str, str]:
-    """The median, and where it lies."""
+    """Return the median and its 95 % interval as text."""
     from hotloop.bench.measure import middle
 
     found = middle(parts)

@@ -1,4 +1,4 @@
-"""`hotloop bench train`, `ladder` and `solve`: how fast policies are trained on this machine."""
+"""`hotloop bench train`, `ladder` and `solve`: training speed on this machine."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hotloop.cli.bench_common import look_at_machine, measuring, usable
+from hotloop.cli.bench_common import look_at_machine, measurement_times, usable
 from hotloop.cli.output import UserError, check_env_name, emit, tell
 
 if TYPE_CHECKING:
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from hotloop.bench.solve import Solved
     from hotloop.bench.train import TrainRow
 
-Seconds = Annotated[float | None, typer.Option(help="Length of a measurement; 1, or 0.3 if quick.")]
-Repeats = Annotated[int | None, typer.Option(help="Measurements of each contender; 5, or 3 if quick.")]
-Quick = Annotated[bool, typer.Option("--quick", help="A rough answer soon.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")]
+Seconds = Annotated[float | None, typer.Option(metavar="N", help="Duration of a measurement (1; 0.3 with --quick).")]
+Repeats = Annotated[int | None, typer.Option(metavar="N", help="Measurements per contender (5; 3 with --quick).")]
+Quick = Annotated[bool, typer.Option("--quick", help="Rough and fast.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]
 
 
 def train(
     seconds: Seconds = None,
     repeats: Repeats = None,
     quick: Quick = False,
-    peers: Annotated[bool, typer.Option(help="Measure PPO loops of torch, JAX and SB3 too.")] = True,
+    peers: Annotated[bool, typer.Option(help="Measure PPO in torch, JAX and SB3 too.")] = True,
     as_json: Json = False,
 ) -> None:
     """Measure whole PPO in steps per second, beside every installed peer.
@@ -47,7 +47,7 @@ def train(
     of the machine's measured multiply-add peak that the arithmetic of the
     policy uses. A peer's column tells how many times its speed ours is.
     """
-    seconds, repeats = measuring(seconds, repeats, (1.0, 5), (0.3, 3), quick)
+    seconds, repeats = measurement_times(seconds, repeats, (1.0, 5), (0.3, 3), quick)
 
     from hotloop.bench.peers import every_trainer
     from hotloop.bench.train import CASES, SHAPES, run, run_update
@@ -79,7 +79,7 @@ def train(
 
 
 def ladder(
-    env: Annotated[str, typer.Argument(metavar="[ENV]", help="What the presets train on.")] = "cartpole",
+    env: Annotated[str, typer.Argument(metavar="ENV", help="Env to train on.")] = "cartpole",
     seconds: Seconds = None,
     repeats: Repeats = None,
     quick: Quick = False,
@@ -91,7 +91,7 @@ def ladder(
       hotloop bench ladder
       hotloop bench ladder pendulum --quick
     """
-    seconds, repeats = measuring(seconds, repeats, (1.0, 5), (0.3, 3), quick)
+    seconds, repeats = measurement_times(seconds, repeats, (1.0, 5), (0.3, 3), quick)
     _check_env(env)
 
     from hotloop.bench.ladder import RUNGS, climb
@@ -106,9 +106,11 @@ def ladder(
 
 
 def solve(
-    envs: Annotated[list[str] | None, typer.Argument(metavar="[ENV]...", help="cartpole, pendulum; both.")] = None,
-    seeds: Annotated[int | None, typer.Option(help="How many seeds; 5, or 1 if quick.")] = None,
-    timeout: Annotated[float, typer.Option(help="Seconds after which a process has failed.")] = 120.0,
+    envs: Annotated[list[str] | None, typer.Argument(metavar="ENV", help="cartpole, pendulum (default: both).")] = None,
+    seeds: Annotated[int | None, typer.Option(metavar="N", help="Number of seeds (5; 1 with --quick).")] = None,
+    timeout: Annotated[
+        float, typer.Option(metavar="N", help="Seconds after which a process counts as failed.")
+    ] = 120.0,
     quick: Quick = False,
     peers: Annotated[bool, typer.Option(help="Let peers solve cartpole too.")] = True,
     as_json: Json = False,
@@ -165,7 +167,7 @@ def _check_env(env: str) -> None:
 
 
 def _follow(measurements: int) -> functools.partial[None]:
-    """A line whenever a quarter of the measurements is done."""
+    """Print a line after every quarter of the measurements."""
     done = iter(range(measurements))
 
     def hear(_: str) -> None:

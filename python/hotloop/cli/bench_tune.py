@@ -1,4 +1,4 @@
-"""`hotloop bench tune`: how to share out a Python env's envs on this machine."""
+"""`hotloop bench tune`: find workers, envs per worker and batch size for a Python env."""
 
 from __future__ import annotations
 
@@ -14,18 +14,16 @@ from hotloop.envs.registry import is_native
 
 def tune(
     env: Annotated[str, typer.Argument(metavar="ENV", help="gymnasium:ID, MODULE:FACTORY or another Python env.")],
-    overrides: Annotated[
-        list[str] | None, typer.Argument(metavar="[env.KEY=VALUE]...", help="Options of the env.")
-    ] = None,
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Where the config goes.")] = Path(
+    overrides: Annotated[list[str] | None, typer.Argument(metavar="env.KEY=VALUE", help="Env options.")] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Config file to write.")] = Path(
         "tuned.yaml"
     ),
-    seconds: Annotated[float, typer.Option(help="Length of a measurement.")] = 1.0,
-    max_workers: Annotated[int, typer.Option(help="The most worker processes.")] = 64,
+    seconds: Annotated[float, typer.Option(metavar="N", help="Duration of a measurement.")] = 1.0,
+    max_workers: Annotated[int, typer.Option(metavar="N", help="Maximum number of worker processes.")] = 64,
     worker_python: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="The interpreter of the workers, if it is another one.")
+        Path | None, typer.Option(metavar="PATH", help="Python interpreter for worker processes.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
 ) -> None:
     """Find workers, envs per worker and batch size for a Python env on this machine.
 

@@ -1,4 +1,4 @@
-"""Curves in a terminal: every character has two by four dots."""
+"""Curves in a terminal, drawn with braille characters (two by four dots each)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _COLORS: Final = (36, 33, 32, 35, 34, 31)
 
 @dataclass(frozen=True)
 class Line:
-    """A curve to draw; one that stands behind is dim."""
+    """A curve to draw; dim if it is in the background."""
 
     title: str
     curve: Curve
@@ -26,7 +26,7 @@ class Line:
 
 
 def draw(lines: Sequence[Line], *, width: int, height: int, colored: bool) -> list[str]:
-    """The picture, with a scale to the left and below, and a legend."""
+    """Return the chart as lines, with axes and a legend."""
     import numpy as np
 
     every = [line.curve for line in lines if len(line.curve.x)]
@@ -37,7 +37,7 @@ def draw(lines: Sequence[Line], *, width: int, height: int, colored: bool) -> li
     wide, tall = right - left or 1.0, high - low
     cells = np.zeros((height, width), np.int64)
     owner = np.full((height, width), -1)
-    # Those in front are drawn last, and own the character's color.
+    # Foreground curves are drawn last and set the character's color.
     for index in sorted(range(len(lines)), key=lambda i: not lines[i].is_behind):
         given = lines[index].curve
         if not len(given.x):
@@ -61,7 +61,7 @@ def draw(lines: Sequence[Line], *, width: int, height: int, colored: bool) -> li
         picture.append(f"{label:>{margin}} │{drawn.rstrip()}")
     begin, end = short_signed(left), short_signed(right)
     picture.append(f"{'':>{margin}} └{'─' * width}")
-    # Where both ends of the scale do not fit, the right one is left out.
+    # The right end of the scale is left out if both do not fit.
     ends = f"{begin}{end:>{width - len(begin)}}" if len(begin) + len(end) < width else begin
     picture.append(f"{'':>{margin}}  {ends}")
     legend = (line for line in lines if not line.is_behind)
@@ -70,12 +70,12 @@ def draw(lines: Sequence[Line], *, width: int, height: int, colored: bool) -> li
 
 
 def color(index: int) -> int:
-    """A color for each of several lines."""
+    """Return the color of the index-th line."""
     return _COLORS[index % len(_COLORS)]
 
 
 def short_signed(value: float) -> str:
-    """A number with few digits, whatever its sign."""
+    """Format a number with few digits and its sign."""
     text = short(abs(value)).replace(" ", "")
     return f"-{text}" if value < 0 and float(f"{value:.3g}") else text
 

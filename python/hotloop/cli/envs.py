@@ -1,4 +1,4 @@
-"""`hotloop envs`: the envs there are, or one of them in full."""
+"""`hotloop envs`: list the envs, or show one in full."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 def envs(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="Show this env in full.")] = None,
-    include: Annotated[bool, typer.Option("--include", help="Print the folder of hotloop.h, for compilers.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
+    include: Annotated[bool, typer.Option("--include", help="Print the include folder of hotloop.h.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
 ) -> None:
     """List the envs, or show a native one in full: options, rewards, state.
 
     \b
-      hotloop envs                       all of them, a line each
-      hotloop envs frozen-lake           one of them, with its options
-      hotloop envs native:./walk.so      the env in a library of your own
+      hotloop envs                       all envs, one line each
+      hotloop envs frozen-lake           one env with its options
+      hotloop envs native:./walk.so      an env in a shared library
       hotloop envs --json | jq -r '.name // empty'
     """
     if include:
@@ -62,7 +62,7 @@ def envs(
 
 
 def _plain_table(*headings: str, wide: str) -> Table:
-    """A table without lines in which only one column wraps."""
+    """A borderless table in which only one column wraps."""
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=bool(headings))
@@ -79,7 +79,7 @@ def _overview(entries: list[EnvEntry]) -> Table:
 
 
 def _installed() -> list[tuple[AdapterEntry, bool]]:
-    """The adapters of Python envs, and whether each has what it needs here."""
+    """Adapters of Python envs, and whether each one's package is installed."""
     from importlib.util import find_spec
 
     from hotloop.envs.adapters.factory import ADAPTERS
@@ -107,7 +107,7 @@ def _print_in_full(console: Console, entry: EnvEntry) -> None:
         ("Gymnasium id", entry.gymnasium_id or "none"),
         ("agents", str(entry.seats)),
         ("observation", entry.observation),
-        ("action", entry.action + (", with a mask of the legal ones" if entry.masked else "")),
+        ("action", entry.action + (", with an action mask" if entry.masked else "")),
         ("reward terms", _words(entry.terms)),
         ("episode metrics", _words(entry.metrics)),
         ("info arrays", _words(entry.infos)),
@@ -117,7 +117,7 @@ def _print_in_full(console: Console, entry: EnvEntry) -> None:
     console.print(facts)
     table = _plain_table("option", "default", "allowed", "about", wide="about")
     for option in entry.options:
-        about = option.about + (" (fixes the spaces)" if option.fixed else "")
+        about = option.about + (" (fixed per runner)" if option.fixed else "")
         table.add_row(*map(escape, (option.name, _shown(option.default), _allowed(option), about)))
     console.print()
     console.print(table)
@@ -131,7 +131,7 @@ def _words(words: tuple[str, ...]) -> str:
 
 
 def _shown(value: object) -> str:
-    """An option's value as it is written in Python, floats to four digits."""
+    """An option's value in Python syntax, floats to four digits."""
     return repr(float(f"{value:.4g}") if isinstance(value, float) else value)
 
 

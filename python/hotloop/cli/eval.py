@@ -33,7 +33,7 @@ def evaluate(
         str | None, typer.Option(metavar="URL", help="Where the run is listed; else HOTLOOP_STORE.")
     ] = None,
     trust: Annotated[bool, typer.Option("--trust", help="Import code that a run made elsewhere names.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
 ) -> None:
     """Play fresh episodes with a run's best policy, and give the mean return.
 

@@ -18,7 +18,7 @@ def export(
     run: Annotated[str, typer.Argument(metavar="RUN", help="A path, a name, the beginning of one, or 'last'.")],
     onnx: Annotated[Path | None, typer.Option(metavar="FILE", help="Write an ONNX model.")] = None,
     torch: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a torch program (torch.export).")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
 ) -> None:
     """Write a run's best policy for programs that know nothing of Hotloop.
 

@@ -1,4 +1,4 @@
-"""The live view of a run on a terminal: speed, progress, returns, losses, where the time goes, the machine."""
+"""Live view of a run on a terminal: progress, speed, returns, losses, time split and machine usage."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from hotloop.training.runs import Run
 
 BARS = "▁▂▃▄▅▆▇█"
-# Returns in the curve; when they are more, every second one is dropped.
+# Points in the curve of returns; beyond that every second one is dropped.
 CURVE = 64
-# Characters that the columns of facts need, and what stands between them.
+# Widths of the columns of facts, and the gap between them, in characters.
 COLUMNS = (18, 22, 26)
 GAP = 2
 FRAME = 4
@@ -46,7 +46,7 @@ SPLIT = ("env", "inference", "copy", "learn", "rest")
 
 
 class LiveView(View):
-    """Redraws itself a few times a second, and stays on the screen when the run is over."""
+    """A panel that is redrawn a few times a second and stays on the screen after the end."""
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console()
@@ -68,31 +68,31 @@ class LiveView(View):
         self._live.stop()
 
     def start(self, report: StartReport) -> None:
-        """Draws the frame."""
+        """Draw the empty panel."""
         self._begun = report
         self._events.extend(report.notes)
         self._draw()
 
     def iteration(self, report: IterationReport) -> None:
-        """Notes the record; a curve of returns grows."""
+        """Keep the record and extend the curve of returns."""
         self._record = report
         self._curve.add(report.return_mean)
 
     def progress(self, report: ProgressReport) -> None:
-        """Draws all anew."""
+        """Redraw the panel."""
         self._now = report
         self._draw()
 
     def evaluation(self, report: EvaluationReport) -> None:
-        """Adds a line."""
+        """Add a line."""
         self._events.append(evaluation_line(report))
 
     def trouble(self, report: TroubleReport) -> None:
-        """Adds a line."""
+        """Add a line."""
         self._events.append(f"step {short(report.steps)}: {report.what}")
 
     def end(self, run: Run) -> None:
-        """Draws the last state, and says below what came of it."""
+        """Draw the final state, with the result below."""
         self._draw(finished=run)
         self._live.stop()
         for line in conclusion(run):
@@ -125,9 +125,11 @@ class LiveView(View):
         )
 
     def _progress_line(self, begun: StartReport, finished: Run | None) -> Table:
-        """How much is done, by the limit that is nearest, and how long the rest may take."""
+        """Progress towards the nearest limit, and the estimated time left."""
         now = finished or self._now
-        share = 1.0 if finished else self._now.fraction if self._now else 0.0
+        share = self._now.fraction if self._now else 0.0
+        if finished is not None and finished.ended != "interrupted":
+            share = 1.0
         steps, seconds = (now.steps, now.seconds) if now else (begun.resumed_at or 0, 0.0)
         left = f", {duration(seconds * (1 - share) / share)} left" if 0 < share < 1 else ""
         line = Table.grid(expand=True, padding=(0, 2, 0, 0))
@@ -140,10 +142,10 @@ class LiveView(View):
         return line
 
     def _columns(self, finished: Run | None) -> Group:
-        """The facts side by side, as far as the terminal has room: no number is cut off."""
+        """Facts in as many columns as the terminal has room for; no number is cut off."""
         facts: list[RenderableType] = [self._speed(finished), self._learning(), self._split(finished)]
         width = min(100, self._console.width)
-        beside = 3 if width >= _room(COLUMNS) else 2 if width >= _room(COLUMNS[:2]) else 1
+        beside = 3 if width >= _width(COLUMNS) else 2 if width >= _width(COLUMNS[:2]) else 1
         grids = []
         for first in range(0, len(facts), beside):
             grid = Table.grid(expand=True, padding=(0, GAP, 0, 0))
@@ -154,7 +156,7 @@ class LiveView(View):
         return Group(*grids)
 
     def _workers(self) -> list[Text]:
-        """How the processes of Python envs are."""
+        """One line with the state of the worker processes."""
         workers = self._now.workers if self._now is not None else ()
         if not workers:
             return []
@@ -199,30 +201,30 @@ class LiveView(View):
         )
 
 
-def _room(columns: tuple[int, ...]) -> int:
+def _width(columns: tuple[int, ...]) -> int:
     return sum(columns) + GAP * len(columns) + FRAME
 
 
 class Usage:
-    """What this process takes of the machine."""
+    """CPU and memory usage of this process."""
 
     def __init__(self) -> None:
         self._first = self._before = time.perf_counter(), time.process_time()
 
     def cores(self, *, overall: bool) -> float:
-        """How many cores it kept busy since the last time it was asked, or in all."""
+        """Return the average number of busy cores since the last call, or since the start."""
         wall, busy = self._first if overall else self._before
         self._before = time.perf_counter(), time.process_time()
         return (self._before[1] - busy) / max(1e-3, self._before[0] - wall)
 
     @staticmethod
     def memory() -> int:
-        """The most bytes that it ever held."""
+        """Return the peak resident size in bytes."""
         return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def split_lines(split: TimeSplit) -> list[tuple[str, str]]:
-    """The parts of the time that took any, as shares."""
+    """Shares of time per phase, without those below half a percent."""
     total = split.total
     shares = [(name, getattr(split, name) / total) for name in SPLIT] if total > 0 else []
     return [(name, f"{share:4.0%} {'▪' * round(10 * share)}") for name, share in shares if share >= 0.005]
@@ -238,7 +240,7 @@ def _facts(*lines: tuple[str, str]) -> Table:
 
 
 class Curve:
-    """Numbers over the whole run as a line of bars; the longer the run, the more records stand behind each bar."""
+    """A sparkline over the whole run, thinned as the run grows."""
 
     def __init__(self) -> None:
         self._points: list[float] = []
@@ -246,7 +248,7 @@ class Curve:
         self._seen = 0
 
     def add(self, value: float) -> None:
-        """One more; those that are not finite are left out."""
+        """Add a value; non-finite ones are skipped."""
         if not math.isfinite(value):
             return
         if self._seen % self._every == 0:
@@ -257,7 +259,7 @@ class Curve:
         self._seen += 1
 
     def drawn(self) -> str:
-        """From the lowest to the highest.
+        """Return the sparkline, scaled from the lowest to the highest value.
 
         >>> curve = Curve()
         >>> for value in (0, 1, 2, 7):

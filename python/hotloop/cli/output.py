@@ -1,33 +1,35 @@
-"""What commands print: data to standard output, words for people to standard error once the data is JSON."""
+"""Output of commands: data on standard output, messages for people on standard error."""
 
 import json
 import sys
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+from hotloop.text import parse_number
+
 
 class UserError(Exception):
-    """A mistake of the person at the keyboard, told in one line without a traceback."""
+    """A mistake of the user, reported in one line without a traceback."""
 
     exit_code = 2
 
     def format_message(self) -> str:
-        """The line."""
+        """Return the line."""
         return str(self)
 
 
 def emit(event: str, **facts: object) -> None:
-    """Print one line of JSON. Every command with `--json` prints such lines only, and `end` as the last."""
+    """Print one line of JSON. With `--json` a command prints only such lines, `end` as the last."""
     print(json.dumps({"event": event, **facts}, allow_nan=False), flush=True)
 
 
 def tell(message: str) -> None:
-    """Say something to the person that is not data."""
+    """Print a message for people, which is not data."""
     print(message, file=sys.stderr, flush=True)
 
 
 def check_env_name(name: str, known: Iterable[str]) -> None:
-    """Refuse a name that is not known, with the nearest one that is."""
+    """Reject an unknown name and suggest the nearest known one."""
     known = list(known)
     if name not in known:
         near = get_close_matches(name, known, n=1)
@@ -36,7 +38,7 @@ def check_env_name(name: str, known: Iterable[str]) -> None:
 
 
 def known_env(name: str, known: Iterable[str]) -> str:
-    """The whole name of an env that is native or brings its code, which is loaded; refuses others."""
+    """Return the full name of a native env, or of one whose code is loaded here; reject others."""
     from hotloop.envs.loader import brings_code, load_env, whole_name
 
     if not brings_code(whole_name(name)):
@@ -49,10 +51,24 @@ def known_env(name: str, known: Iterable[str]) -> str:
 
 
 def whole_numbers(text: str | None, option: str) -> list[int]:
-    """The numbers of a list like `1,4096`; none if nothing was said."""
+    """Parse a list such as `1,4096`; return an empty list for None."""
     numbers = []
     for part in [] if text is None else text.split(","):
         if not part.strip().isdecimal() or int(part) < 1:
             raise UserError(f"{option} is {text!r}: expected whole numbers from 1, separated by commas")
         numbers.append(int(part))
     return numbers
+
+
+def count(text: str) -> int:
+    """Parse a count such as `200000`, `1e6`, `100k` or `2M`.
+
+    >>> [count(text) for text in ("1e6", "100k", "2M", "1_000")]
+    [1000000, 100000, 2000000, 1000]
+    """
+    value = parse_number(text)
+    if isinstance(value, str):
+        raise UserError(f"{text!r} is not a number: expected one such as 200000, 1e6, 100k or 2M")
+    if int(value) != value:
+        raise UserError(f"{text!r} is not a whole number")
+    return int(value)

@@ -1,4 +1,4 @@
-"""`hotloop play`: watch a run's policy, or chance, play episodes; keep them as replays and videos."""
+"""`hotloop play`: watch a trained or a random policy play episodes; save them as replays or videos."""
 
 from __future__ import annotations
 
@@ -11,69 +11,63 @@ import typer
 from hotloop.cli.output import UserError, emit, tell
 
 if TYPE_CHECKING:
-    from hotloop.cli.playback import Parts
+    from hotloop.cli.playback import Playback
     from hotloop.cli.screen import Screen
     from hotloop.episodes.episode import Episode
     from hotloop.episodes.replay import Replay
 
 
 def play(
-    what: Annotated[
-        str | None, typer.Argument(metavar="[RUN|ENV]", help="A run, or an env to be played by chance.")
-    ] = None,
-    options: Annotated[
-        list[str] | None, typer.Argument(metavar="[env.KEY=VALUE]...", help="Options of the env that differ.")
-    ] = None,
-    episodes: Annotated[int, typer.Option(help="How many episodes.")] = 1,
-    seed: Annotated[int, typer.Option(help="Which episodes; 'hotloop eval' plays the same ones.")] = 0,
-    stochastic: Annotated[bool, typer.Option("--stochastic", help="Draw actions, as in training.")] = False,
-    steps: Annotated[int, typer.Option(help="Leave an episode after this many steps.")] = 10_000,
+    what: Annotated[str | None, typer.Argument(metavar="RUN|ENV", help="A run, or an env for a random policy.")] = None,
+    options: Annotated[list[str] | None, typer.Argument(metavar="env.KEY=VALUE", help="Env options to change.")] = None,
+    episodes: Annotated[int, typer.Option(metavar="N", help="Number of episodes.")] = 1,
+    seed: Annotated[int, typer.Option(metavar="N", help="Seed of the episodes, as in 'hotloop eval'.")] = 0,
+    stochastic: Annotated[bool, typer.Option("--stochastic", help="Sample actions, as in training.")] = False,
+    steps: Annotated[int, typer.Option(metavar="N", help="Maximum length of an episode.")] = 10_000,
     pace: Annotated[
-        float | None, typer.Option(help="Steps per second on a terminal and in a video; 0 for as fast as it goes.")
+        float | None, typer.Option(metavar="N", help="Steps per second on a terminal and in a video; 0 for no limit.")
     ] = None,
-    by_step: Annotated[bool, typer.Option("--step", help="Wait for a key after every step; q ends.")] = False,
+    by_step: Annotated[bool, typer.Option("--step", help="Wait for a key after every step; q quits.")] = False,
     video: Annotated[Path | None, typer.Option(metavar="FILE", help="Write an .mp4 or a .gif instead.")] = None,
-    save: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Keep the best of the episodes as a replay.")
-    ] = None,
-    replay: Annotated[Path | None, typer.Option(metavar="FILE", help="Show this replay again, exactly.")] = None,
-    trust: Annotated[bool, typer.Option("--trust", help="Import code that a run made elsewhere names.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Show nothing; print one JSON object a line.")] = False,
+    save: Annotated[Path | None, typer.Option(metavar="FILE", help="Save the best episode as a replay.")] = None,
+    replay: Annotated[Path | None, typer.Option(metavar="FILE", help="Show this replay.")] = None,
+    trust: Annotated[bool, typer.Option("--trust", help="Allow code named by a run made elsewhere.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Show nothing; print one JSON object per line.")] = False,
 ) -> None:
     """Watch episodes in the terminal, or write a video of them.
 
     \b
-      hotloop play cartpole                 chance plays
-      hotloop play last                     the newest run's policy plays
-      hotloop play last --step              one step at the press of a key
+      hotloop play cartpole                 a random policy
+      hotloop play last                     the newest run's policy
+      hotloop play last --step              one step per key press
       hotloop play last --video solved.mp4
       hotloop play frozen-lake env.map=8x8 --seed 3
       hotloop play gymnasium:Taxi-v4        or MODULE:FACTORY, made here
       hotloop play last --episodes 20 --save best.replay
       hotloop play --replay best.replay
 
-    Frames follow each other when the output is no terminal. A run keeps the
-    best episodes of its evaluations as replays, in its folder `replays`.
+    When stdout is not a terminal, frames are printed one after another. A run
+    keeps the best episodes of its evaluations in its folder `replays`.
     """
     if what is not None and replay is not None:
         raise UserError(f"a replay has its own env and actions: leave out {what!r}, or --replay")
     if what is None and replay is None:
-        raise UserError("play what? Name a run, or an env ('hotloop envs' lists them), or a replay with --replay")
+        raise UserError("nothing to play: name a run, or an env ('hotloop envs' lists them), or a replay with --replay")
     for option, value, least in (("--episodes", episodes, 1), ("--seed", seed, 0), ("--steps", steps, 1)):
         if not least <= value < 2**63:
             raise UserError(f"{option} is {value}: expected {least} or more")
     if pace is not None and not 0 <= pace <= 1000:
         raise UserError(f"--pace is {pace:g}: expected 0 to 1000")
 
-    from hotloop.cli.playback import played, replayed
+    from hotloop.cli.playback import from_name, from_replay
     from hotloop.cli.signals import INTERRUPTED
     from hotloop.errors import ConfigError, EnvError, RenderError, ReplayError, TrainingError
 
     try:
         parts = (
-            replayed(replay, options, trust)
+            from_replay(replay, options, trust)
             if replay is not None
-            else played(what or "", options or [], seed, episodes, trust)
+            else from_name(what or "", options or [], seed, episodes, trust)
         )
         parts.stochastic = stochastic
         show = _Show(parts, steps=steps, pace=pace, by_step=by_step, video=video, save=save, as_json=as_json)
@@ -82,18 +76,16 @@ def play(
         raise UserError(str(error)) from None
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
-    except BrokenPipeError:
-        raise
     except OSError as error:
         raise UserError(f"cannot write {error.filename or video or save}: {error.strerror or error}") from None
 
 
 class _Show:
-    """Plays the episodes, and shows, films or keeps them."""
+    """Plays the episodes and shows, records or saves them."""
 
     def __init__(
         self,
-        parts: Parts,
+        parts: Playback,
         *,
         steps: int,
         pace: float | None,
@@ -125,7 +117,7 @@ class _Show:
             raise UserError(f"cannot write {save}: there is no folder {save.absolute().parent}")
 
     def run(self) -> None:
-        """All of it."""
+        """Play all episodes."""
         from hotloop.episodes.replay import write_replay
 
         if self._video is not None:
@@ -137,14 +129,14 @@ class _Show:
         else:
             self._watch()
         if self._save is not None and self._best is not None:
-            self._must_come_out_again(self._best)
+            self._check_repeatable(self._best)
             write_replay(self._save, self._best)
-            tell(f"kept as {self._save}: hotloop play --replay {self._save}")
+            tell(f"saved {self._save}; show it with: hotloop play --replay {self._save}")
         if self._as_json and self._returns:
             emit("end", **self._summary())
 
-    def _must_come_out_again(self, replay: Replay) -> None:
-        """Native envs do; of Python envs some draw on more than their seed."""
+    def _check_repeatable(self, replay: Replay) -> None:
+        """Reject a replay that does not repeat: some Python envs use randomness beyond their seed."""
         from hotloop.errors import ReplayError
 
         if self._parts.shows is None:
@@ -152,7 +144,7 @@ class _Show:
         try:
             replay.check()
         except ReplayError as error:
-            raise UserError(f"{replay.env} cannot be replayed, so nothing was kept: {error}") from None
+            raise UserError(f"{replay.env} cannot be replayed, so nothing was saved: {error}") from None
 
     def _watch(self) -> None:
         from hotloop.cli.screen import Screen
@@ -174,10 +166,10 @@ class _Show:
 
         pictures = (episode.picture() for index in range(self._parts.episodes) for episode in self._moments(index))
         count = write_video(path, pictures, self._pace)
-        tell(f"{path}: {count} pictures, {self._pace:g} a second")
+        tell(f"{path}: {count} frames, {self._pace:g} per second")
 
     def _moments(self, index: int) -> Iterator[Episode]:
-        """An episode, at its start and after every step."""
+        """Yield an episode at its start and after every step."""
         from hotloop.episodes.replay import Replay
 
         episode, choose = self._parts.begin(index)
@@ -213,21 +205,20 @@ class _Show:
         }
 
 
-def _caption(parts: Parts, episode: Episode) -> str:
+def _caption(parts: Playback, episode: Episode) -> str:
     from hotloop.rendering import action_text
 
-    facts = [f"{parts.env}, {parts.who}", f"step {episode.steps}"]
+    ended = "" if episode.ended is None else f", {episode.ended}"
+    facts = [f"{parts.env}, {parts.who}", f"step {episode.steps}{ended}"]
     if episode.actions:
         facts.append(", ".join(action_text(parts.env, action) for action in episode.actions[-1]))
         facts.append(f"reward {_numbers(episode.rewards[-1])}")
     facts.append(f"return {_numbers(episode.returns)}")
-    if episode.ended is not None:
-        facts.append(episode.ended)
     return " · ".join(facts)
 
 
 def _conclusion(episode: Episode, index: int) -> str:
-    how = episode.ended or "left"
+    how = episode.ended or "stopped"
     return f"episode {index}: return {_numbers(episode.returns)} in {episode.steps} steps, {how}"
 
 

@@ -1,4 +1,4 @@
-"""What `hotloop play` plays, and by whom: a replay, chance in an env, or a run's policy."""
+"""Sources of `hotloop play`: a replay, a random policy in an env, or a run's policy."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Parts:
-    """What is to be played, and by whom."""
+class Playback:
+    """Episodes to play, and the policy that plays them."""
 
     env: str
     options: dict[str, Any]
@@ -31,12 +31,12 @@ class Parts:
     run: str | None = None
     stochastic: bool = False
     shows: Shows | None = None
-    """How a Python env can show itself."""
+    """Render modes of a Python env."""
     render_mode: str | None = None
-    """What a Python env is told."""
+    """Render mode that a Python env is made with."""
 
     def begin(self, index: int) -> tuple[Episode, Chooser]:
-        """An episode at its start, and what chooses its actions."""
+        """Return an episode at its start and the function that chooses its actions."""
         from hotloop.episodes import actors
         from hotloop.episodes.episode import Episode
 
@@ -57,26 +57,26 @@ class Parts:
 
     @property
     def pace(self) -> float:
-        """Steps per second at which the env is good to watch."""
+        """Default steps per second for watching the env."""
         from hotloop import rendering
 
         return rendering.pace(self.env) if self.shows is None or self.shows.pace is None else self.shows.pace
 
     def draw(self) -> None:
-        """From now on pictures are wanted; refused if there are none."""
+        """Select image rendering; raise if the env has none."""
         from hotloop import rendering
         from hotloop.episodes.local_env import PICTURE
 
         if self.shows is None:
             if not rendering.has_picture(self.env):
-                raise UserError(f"{self.env} has no picture, only text: leave out --video")
+                raise UserError(f"{self.env} renders text only: leave out --video")
         elif not self.shows.can(PICTURE):
             raise UserError(self.shows.picture_refused())
         elif self.shows.mode != PICTURE:
             self.render_mode = PICTURE
 
     def write(self) -> None:
-        """From now on text is wanted; where there is none, it is told why."""
+        """Select text rendering; print a notice if the env has none."""
         from hotloop.episodes.local_env import TEXT
 
         if self.shows is None or self.shows.mode == TEXT:
@@ -87,21 +87,21 @@ class Parts:
             tell(self.shows.text_refused())
 
     def last_step(self, most: int) -> int:
-        """After how many steps to leave an episode."""
+        """Return the maximum number of steps of an episode."""
         return most if self.replay is None else min(most, self.replay.steps)
 
     @property
     def who(self) -> str:
-        """Who plays, in words."""
+        """Name of the player."""
         if self.replay is not None:
             return "replay"
         if self.agent is None:
-            return "chance"
-        return f"{self.run} at step {self.agent.steps}" + (", drawn actions" if self.stochastic else "")
+            return "random policy"
+        return f"{self.run} at step {self.agent.steps}" + (", sampled actions" if self.stochastic else "")
 
 
-def replayed(path: Path, options: list[str] | None, trust: bool) -> Parts:
-    """A replay, which was played once and came out as it was recorded."""
+def from_replay(path: Path, options: list[str] | None, trust: bool) -> Playback:
+    """Load a replay and check that it repeats as recorded."""
     from hotloop import _core
     from hotloop.envs.loader import load_env, names_code
     from hotloop.envs.registry import is_native
@@ -112,17 +112,17 @@ def replayed(path: Path, options: list[str] | None, trust: bool) -> Parts:
     replay = read_replay(path)
     if names_code(replay.env) and not _core.has_env(replay.env):
         if not trust:
-            raise UserError(f"{path} names code to be loaded ({replay.env}): look at that code, then say --trust")
+            raise UserError(f"{path} names code to be loaded ({replay.env}): review that code, then pass --trust")
         load_env(replay.env)
     replay.check()
-    parts = Parts(replay.env, replay.options, replay.action_repeat, replay.seed, 1, replay=replay)
+    parts = Playback(replay.env, replay.options, replay.action_repeat, replay.seed, 1, replay=replay)
     if not is_native(replay.env):
         parts.shows = _look(replay.env, replay.options)
     return parts
 
 
-def played(what: str, changes: list[str], seed: int, episodes: int, trust: bool) -> Parts:
-    """An env for chance, or a run\'s policy in its env."""
+def from_name(what: str, changes: list[str], seed: int, episodes: int, trust: bool) -> Playback:
+    """Set up an env for a random policy, or a run's policy in its env."""
     from hotloop import _core
     from hotloop.cli import run_lookup
     from hotloop.envs.loader import load_env
@@ -133,9 +133,9 @@ def played(what: str, changes: list[str], seed: int, episodes: int, trust: bool)
     what = load_env(what)
     if _core.has_env(what):
         _spec(what, options)
-        return Parts(what, options, 1, seed, episodes)
+        return Playback(what, options, 1, seed, episodes)
     if not is_native(what) and not Path(what).is_dir():
-        return Parts(what, options, 1, seed, episodes, shows=_look(what, options))
+        return Playback(what, options, 1, seed, episodes, shows=_look(what, options))
     from hotloop.episodes.episode import fresh_seed
     from hotloop.policies.policy import load
 
@@ -148,14 +148,14 @@ def played(what: str, changes: list[str], seed: int, episodes: int, trust: bool)
     after = _spec(agent.env, changed) if shows is None else shows.spec
     if not before.fits(after):
         how = f"with {' '.join(changes)}" if changes else "as it is here"
-        raise UserError(f"the policy of {path.name} does not fit {agent.env} {how}: other spaces")
-    parts = Parts(agent.env, changed, agent.action_repeat, fresh_seed(seed), episodes, agent, run=path.name)
+        raise UserError(f"the policy of {path.name} does not fit {agent.env} {how}: the spaces differ")
+    parts = Playback(agent.env, changed, agent.action_repeat, fresh_seed(seed), episodes, agent, run=path.name)
     parts.shows = shows
     return parts
 
 
 def _look(env: str, options: dict[str, Any], run: Path | None = None) -> Shows:
-    """Makes a Python env to see what it is; the run is that whose policy plays."""
+    """Make a Python env to learn its spaces and render modes; `run` is the policy's run."""
     from hotloop.config.loader import stored_config
     from hotloop.episodes.local_env import look
     from hotloop.errors import EnvError

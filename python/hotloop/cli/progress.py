@@ -1,4 +1,4 @@
-"""How far a long command is: a live bar on a terminal, a plain line per finished part elsewhere."""
+"""Progress of a long command: a live bar on a terminal, otherwise one line per finished part."""
 
 import sys
 from types import TracebackType
@@ -37,11 +37,11 @@ class PartsProgress:
         self._bar.stop()
 
     def at(self, part: str, what: str, share: float) -> None:
-        """The current part goes on with `what`; so much of it is done."""
+        """Show that a share of the current part is done, and its current activity."""
         self._bar.update(self._task, completed=self._done + share, description=f"{part}: {what}")
 
     def finish_part(self, line: str) -> None:
-        """The current part is done; the line says with what result."""
+        """Finish the current part with a line that states its result."""
         self._done += 1
         self._bar.update(self._task, completed=self._done)
         if not self._live:

@@ -1,4 +1,4 @@
-"""How people name runs on the command line: a path, a name, an id, the beginning of one, or `last`."""
+"""Find a run by its path, name, id, the beginning of one, or `last`."""
 
 from collections.abc import Sequence
 from difflib import get_close_matches
@@ -9,7 +9,7 @@ from hotloop.training.runs import home
 
 
 def find(text: str, envs: Sequence[str] = ()) -> Path:
-    """The folder that the text names. Where the name of an env could stand, too, those are `envs`."""
+    """Return the run's folder. `envs` are env names that would be valid here, too, for the error message."""
     given = Path(text)
     if given.is_dir() and any((given / name).is_file() for name in ("config.yaml", "manifest.json")):
         return given
@@ -23,7 +23,7 @@ def find(text: str, envs: Sequence[str] = ()) -> Path:
         return runs[fitting[0]]
     if fitting:
         more = f" and {len(fitting) - 3} more" if len(fitting) > 3 else ""
-        raise UserError(f"{text!r} could be any of {', '.join(fitting[:3])}{more}: say more of the name")
+        raise UserError(f"{text!r} is ambiguous: {', '.join(fitting[:3])}{more}; type more of the name")
     kind = "run and no env" if envs else "run"
     if near := get_close_matches(text, [*envs, *runs], n=1):
         raise UserError(f"there is no {kind} {text!r}; did you mean {near[0]!r}?")
@@ -32,7 +32,7 @@ def find(text: str, envs: Sequence[str] = ()) -> Path:
 
 
 def _begun(path: Path) -> float:
-    """When a run began, by which the store orders them, too; going on with one does not make it the last."""
+    """Return the start time of a run, by which the store orders runs, too; resuming does not change it."""
     from hotloop.tracking import journal
 
     first = journal.find_start(path / journal.NAME)
@@ -40,7 +40,7 @@ def _begun(path: Path) -> float:
 
 
 def _by_id(runs: dict[str, Path], text: str) -> list[str]:
-    """The names of the runs whose id begins so."""
+    """Return the names of runs whose id starts with this text."""
     from hotloop.tracking import journal
 
     firsts = {name: journal.find_start(path / journal.NAME) for name, path in runs.items()}

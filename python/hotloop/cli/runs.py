@@ -24,7 +24,7 @@ app = typer.Typer(no_args_is_help=True)
 StoreOption = Annotated[
     str | None, typer.Option("--store", metavar="URL", help="A file or postgresql://...; else HOTLOOP_STORE.")
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="An id, a name, the beginning of one, or 'last'.")]
 RunsArgument = Annotated[
     list[str],

@@ -1,4 +1,4 @@
-"""Showing an episode's frames: in place on a terminal, paced or at a key; one below the other elsewhere."""
+"""Frames of an episode: in place on a terminal, paced or by key press; otherwise one after another."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _QUIT = ("q", "\x1b", "\x04")
 
 
 class Screen:
-    """Frames of text.
+    """A display of text frames.
 
     Args:
-        pace: Frames per second on a terminal; 0 for as fast as it goes.
-        by_key: Whether to wait for a key after each frame instead.
+        pace: Frames per second on a terminal; 0 for no limit.
+        by_key: Wait for a key press after each frame instead.
     """
 
     def __init__(self, pace: float, *, by_key: bool = False, console: Console | None = None) -> None:
@@ -52,7 +52,7 @@ class Screen:
             termios.tcsetattr(sys.stdin, termios.TCSADRAIN, self._keys)
 
     def show(self, frame: str) -> bool:
-        """Shows a frame when its time has come; gives whether to go on."""
+        """Show a frame when it is due; return whether to continue."""
         if self._live is None:
             self._console.out(frame + "\n", highlight=False)
         else:
@@ -66,10 +66,10 @@ class Screen:
         now = time.monotonic()
         if self._due > now:
             time.sleep(self._due - now)
-        # A frame that took too long delays those after it: nothing is left out.
+        # A slow frame delays the following ones: none is skipped.
         self._due = max(self._due, now) + 1.0 / self._pace
 
 
 def keys_can_be_read() -> bool:
-    """Whether a person sits at the keyboard."""
+    """Return whether standard input is a terminal."""
     return sys.stdin.isatty()

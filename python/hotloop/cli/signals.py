@@ -1,8 +1,8 @@
-"""A second Ctrl-C ends the process at once, even while native code works on a long iteration.
+"""A second Ctrl-C ends the process at once, even during a long native call.
 
-Python runs signal handlers in the main thread, between its own instructions: while that thread is inside a native call
-none would run. What the system writes down at once, in every case, is the signal's number, to a pipe that a thread
-reads here. The first signal is left to the trainer, which ends cleanly.
+Python runs signal handlers in the main thread, between its own instructions: none runs while that thread is inside a
+native call. But the signal's number is written to a wakeup pipe at once, and a thread reads it here. The first signal
+is left to the trainer, which ends cleanly.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from hotloop.cli.output import tell
 if TYPE_CHECKING:
     from types import TracebackType
 
-# As shells report a command that Ctrl-C ended.
+# The exit code that shells report for a command ended by Ctrl-C.
 INTERRUPTED = 130
 SHOW_CURSOR = "\x1b[?25h"
 
 
 class SecondSignalEnds:
-    """While it is entered, the second SIGINT or SIGTERM ends the process without further ado."""
+    """While entered, a second SIGINT, SIGTERM or SIGHUP ends the process immediately."""
 
     def __enter__(self) -> Self:
         reading, self._writing = os.pipe()
@@ -37,18 +37,18 @@ class SecondSignalEnds:
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
         signal.set_wakeup_fd(self._before)
-        # The thread's end of the pipe reads as finished now, and it ends too.
+        # The thread reads the end of the pipe, and ends.
         os.close(self._writing)
 
 
 def _watch(reading: int) -> None:
     seen = 0
     while numbers := os.read(reading, 1):
-        if numbers[0] not in (signal.SIGINT, signal.SIGTERM):
+        if numbers[0] not in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             continue
         seen += 1
         if seen == 1:
-            tell("Stopping after this iteration, with a checkpoint; once more ends at once.")
+            tell("Stopping after this iteration with a checkpoint; press Ctrl-C again to stop at once.")
         else:
             if sys.stdout.isatty():
                 os.write(1, SHOW_CURSOR.encode())

@@ -1,4 +1,4 @@
-"""Plain tables: columns as wide as they must be, fast enough for thousands of lines."""
+"""Plain text tables with minimal column widths, fast enough for thousands of lines."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> list[str]:
-    """Lines of text; the columns `right` end at the same place instead of beginning there.
+    """Format rows as lines of text; columns in `right` are right-aligned.
 
     >>> table(["run", "steps"], [["a", "1000"], ["other", "5"]], right=[1])
     ['run    steps', 'a       1000', 'other      5']
@@ -15,8 +15,8 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str]], right: Sequenc
     lines = []
     for row in (headings, *rows):
         cells = (
-            cell.rjust(width) if place in right else cell.ljust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+            cell.rjust(width) if column in right else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
         )
         lines.append("  ".join(cells).rstrip())
     return lines

@@ -1,4 +1,4 @@
-"""`hotloop train`: trains a policy on an env, shows how it goes, and leaves a run that can be resumed."""
+"""`hotloop train`: train a policy on an env, with live progress, as a run that can be resumed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hotloop.cli.output import UserError
+from hotloop.cli.output import UserError, count
 
 if TYPE_CHECKING:
     from hotloop.config import Config
@@ -16,45 +16,49 @@ if TYPE_CHECKING:
 
 def train(
     env: Annotated[
-        str | None, typer.Argument(metavar="[ENV]", help="What to train on; 'hotloop envs' lists them.")
+        str | None, typer.Argument(metavar="ENV", help="Env to train on; 'hotloop envs' lists them.")
     ] = None,
     overrides: Annotated[
-        list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="What differs from the env's config.")
+        list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Overrides of the env's config.")
     ] = None,
-    steps: Annotated[int | None, typer.Option(help="End after this many steps.")] = None,
-    episodes: Annotated[int | None, typer.Option(help="End after this many finished episodes.")] = None,
-    minutes: Annotated[float | None, typer.Option(help="End after this many minutes.")] = None,
-    until: Annotated[float | None, typer.Option(metavar="RETURN", help="End when this mean return is reached.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Decides everything random.")] = None,
-    config: Annotated[Path | None, typer.Option(metavar="FILE", help="A YAML file with any part of a config.")] = None,
-    preset: Annotated[str | None, typer.Option(help="baseline, fast or ultra-fast.")] = None,
-    resume: Annotated[str | None, typer.Option(metavar="RUN", help="Go on with this run, exactly.")] = None,
-    init_from: Annotated[str | None, typer.Option(metavar="RUN", help="Begin with this run's weights.")] = None,
-    debug: Annotated[bool, typer.Option("--debug", help="One thread, all arrays checked, every detail.")] = False,
-    name: Annotated[str | None, typer.Option(help="The run's name; made of env and date if not said.")] = None,
+    steps: Annotated[int | None, typer.Option(parser=count, metavar="N", help="Stop after N steps (1e6, 2M).")] = None,
+    episodes: Annotated[int | None, typer.Option(parser=count, metavar="N", help="Stop after N episodes.")] = None,
+    minutes: Annotated[float | None, typer.Option(metavar="N", help="Stop after N minutes.")] = None,
+    until: Annotated[float | None, typer.Option(metavar="RETURN", help="Stop at this mean return.")] = None,
+    seed: Annotated[int | None, typer.Option(metavar="N", help="Random seed of the whole run.")] = None,
+    seeds: Annotated[
+        str | None, typer.Option(metavar="LIST", help="One run per seed, such as 0-4 or 1,5,7, and a summary.")
+    ] = None,
+    config: Annotated[Path | None, typer.Option(metavar="FILE", help="YAML file with any part of a config.")] = None,
+    preset: Annotated[str | None, typer.Option(metavar="NAME", help="baseline, fast or ultra-fast.")] = None,
+    resume: Annotated[str | None, typer.Option(metavar="RUN", help="Resume this run, exactly.")] = None,
+    init_from: Annotated[str | None, typer.Option(metavar="RUN", help="Start from this run's weights.")] = None,
+    debug: Annotated[bool, typer.Option("--debug", help="One thread, all arrays checked, all details.")] = False,
+    name: Annotated[str | None, typer.Option(metavar="NAME", help="Name of the run (default: env and date).")] = None,
     store: Annotated[
-        str | None, typer.Option(metavar="URL", help="Where runs are listed: a file, postgresql://..., or none.")
+        str | None, typer.Option(metavar="URL", help="Store of runs: a file, postgresql://..., or none.")
     ] = None,
     worker_python: Annotated[
-        str | None, typer.Option(metavar="PATH", help="The interpreter that Python envs run in.")
+        str | None, typer.Option(metavar="PATH", help="Python interpreter for worker processes.")
     ] = None,
-    trust: Annotated[bool, typer.Option("--trust", help="Import code that a run made elsewhere names.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
+    trust: Annotated[bool, typer.Option("--trust", help="Allow code named by a run made elsewhere.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
 ) -> None:
     """Train a policy on an env with PPO, or a table with Q-learning.
 
     \b
-      hotloop train cartpole                        until solved, with settings that solve it
+      hotloop train cartpole                        until solved, with packaged settings
       hotloop train pendulum --until -150 --seed 3
-      hotloop train cartpole ppo.epochs=2 runner.num_envs=512 --steps 1000000
+      hotloop train cartpole ppo.epochs=2 runner.num_envs=512 --steps 1M
       hotloop train cartpole --preset ultra-fast
       hotloop train tictactoe train.algorithm=q-learning
       hotloop train gymnasium:CartPole-v1 --steps 200000   any Python env
-      hotloop train --resume last                   go on where a run was ended or killed
-      hotloop train cartpole --json | tail -1       what came of it
+      hotloop train cartpole --seeds 0-4            five runs, mean and interval at the end
+      hotloop train --resume last                   continue a run that was stopped or killed
+      hotloop train cartpole --json | tail -1       the result, for scripts
 
     Keys are the config's dotted names; env.KEY sets an option of the env.
-    Ctrl-C writes a checkpoint and ends with exit code 130; a second one ends
+    Ctrl-C writes a checkpoint and exits with code 130; a second one exits
     at once. A RUN is a path, a name, the beginning of one, or 'last'.
     """
     if env is not None and "=" in env:
@@ -63,10 +67,11 @@ def train(
     if env is not None:
         _check_env(env)
     elif resume is None:
-        raise UserError("train what? Name an env ('hotloop envs' lists them), or a run with --resume")
+        raise UserError("nothing to train: name an env ('hotloop envs' lists them), or a run with --resume")
 
     from hotloop.cli import run_lookup
     from hotloop.cli.signals import INTERRUPTED, SecondSignalEnds
+    from hotloop.cli.streams import make_output_optional
     from hotloop.cli.view import choose_view, launched_rank
     from hotloop.errors import ConfigError, TrainingError
     from hotloop.training import train as start
@@ -74,43 +79,63 @@ def train(
     if worker_python is not None:
         overrides = [*(overrides or []), f"runner.worker_python={worker_python}"]
     limits: dict[str, Any] = {"steps": steps, "episodes": episodes, "minutes": minutes, "until": until}
-    view = choose_view(as_json=as_json, detailed=debug)
+    make_output_optional()
+    if seeds is not None and (resume is not None or seed is not None):
+        raise UserError("--seeds starts new runs: leave out --seed and --resume")
+
+    def start_new(seed: int | None, name: str | None) -> Run:
+        assert env is not None
+        with choose_view(as_json=as_json, detailed=debug, is_last=seeds is None) as view:
+            return start(
+                env,
+                config=_resolve(env, overrides or [], config, preset, {**limits, "seed": seed}),
+                init_from=None if init_from is None else run_lookup.find(init_from),
+                debug=debug,
+                name=name,
+                store=store,
+                callbacks=[view],
+            )
+
+    def resume_run(run: str) -> Run:
+        with choose_view(as_json=as_json, detailed=debug) as view:
+            return start(
+                env,
+                **limits,
+                seed=seed,
+                config=config or overrides or None,
+                preset=preset,
+                resume=run_lookup.find(run),
+                init_from=init_from,
+                debug=debug,
+                name=name,
+                store=store,
+                trust=trust,
+                callbacks=[view],
+            )
+
     try:
-        with SecondSignalEnds(), view:
+        with SecondSignalEnds():
             if resume is not None:
-                run = start(
-                    env,
-                    **limits,
-                    seed=seed,
-                    config=config or overrides or None,
-                    preset=preset,
-                    resume=run_lookup.find(resume),
-                    init_from=init_from,
-                    debug=debug,
-                    name=name,
-                    store=store,
-                    trust=trust,
-                    callbacks=[view],
+                runs = [resume_run(resume)]
+            elif seeds is not None:
+                from hotloop.cli.seeds import parse_seeds, train_seeds
+
+                runs = train_seeds(
+                    parse_seeds(seeds),
+                    lambda seed: start_new(seed, None if name is None else f"{name}-{seed}"),
+                    as_json=as_json,
                 )
             else:
-                assert env is not None
-                run = start(
-                    env,
-                    config=_resolve(env, overrides or [], config, preset, {**limits, "seed": seed}),
-                    init_from=None if init_from is None else run_lookup.find(init_from),
-                    debug=debug,
-                    name=name,
-                    store=store,
-                    callbacks=[view],
-                )
+                runs = [start_new(seed, name)]
     except (ConfigError, TrainingError) as error:
         raise UserError(str(error)) from None
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
-    if run.ended == "interrupted":
+    if runs[-1].ended == "interrupted":
         raise typer.Exit(INTERRUPTED)
-    if run.config.train.until is not None and not run.solved and not launched_rank():
-        _say_what_was_missed(run)
+    for run in runs:
+        if run.config.train.until is not None and not run.solved and not launched_rank():
+            _report_missed_goal(run)
 
 
 def _check_env(env: str) -> None:
@@ -126,21 +151,21 @@ def _check_env(env: str) -> None:
 
 
 def _resolve(env: str, overrides: list[str], file: Path | None, preset: str | None, options: dict[str, Any]) -> Config:
-    """The config; what was said by option comes last."""
+    """Build the config; command-line options override everything else."""
     from hotloop.config import load_config
     from hotloop.config.loader import parse_overrides
 
     parts = parse_overrides(overrides, env=env)
-    said = {key: value for key, value in options.items() if value is not None}
-    if said:
-        parts.setdefault("train", {}).update(said)
+    given = {key: value for key, value in options.items() if value is not None}
+    if given:
+        parts.setdefault("train", {}).update(given)
     return load_config(env, file=file, preset=preset, overrides=parts)
 
 
-def _say_what_was_missed(run: Run) -> None:
+def _report_missed_goal(run: Run) -> None:
     from hotloop.cli.output import tell
 
     tell(
-        f"It ended by its limit of {run.ended} before a return of {run.config.train.until:g} was confirmed; "
-        f"'hotloop train --resume {run.name}' with a higher limit goes on."
+        f"The limit of {run.ended} was reached before a return of {run.config.train.until:g} was confirmed; "
+        f"continue with a higher limit: hotloop train --resume {run.name}"
     )

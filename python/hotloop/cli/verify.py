@@ -21,7 +21,7 @@ DIFFERENT = 1
 def verify(
     run: Annotated[str, typer.Argument(metavar="RUN", help="A path, a name, the beginning of one, or 'last'.")],
     trust: Annotated[bool, typer.Option("--trust", help="Import code that a run made elsewhere names.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
 ) -> None:
     """Repeat a run from its stored config up to its newest checkpoint, and compare.
 

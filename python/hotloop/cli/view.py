@@ -1,6 +1,6 @@
-"""What a person or a script sees of a run: JSON lines, plain lines, or on a terminal a live view.
+"""Views of a run: JSON lines for scripts, plain lines, or a live view on a terminal.
 
-Iterations can be far shorter than anyone can look: records are only noted as they come, and shown by the clock.
+Iterations can be far shorter than anyone can read: records are kept as they arrive and shown at a fixed pace.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PACE = 2.0
 
 
 class View(Callback):
-    """A listener that shows what it hears, and lets go of the terminal whatever happens."""
+    """A callback that displays events and releases the terminal at the end, whatever happens."""
 
     def __enter__(self) -> Self:
         return self
@@ -44,19 +44,22 @@ class View(Callback):
 
 
 def launched_rank() -> int | None:
-    """Which of several processes a launcher of MPI has made this one; `None` if there was no launcher."""
+    """Return this process's rank if an MPI launcher started it, else None."""
     names = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK")
     return next((int(os.environ[name]) for name in names if os.environ.get(name, "").isdecimal()), None)
 
 
-def choose_view(*, as_json: bool, detailed: bool) -> View:
-    """JSON goes to standard output; what is for people goes there too, or beside JSON to standard error."""
+def choose_view(*, as_json: bool, detailed: bool, is_last: bool = True) -> View:
+    """Return the view for this output: JSON lines, a live view on a terminal, or plain lines.
+
+    `is_last` says that the run is the command's last output; otherwise its JSON ends with `run` instead of `end`.
+    """
     rank = launched_rank()
     if rank:
         return View()
     if as_json:
-        return JsonLines()
-    # A launcher of MPI passes lines on, but no cursor.
+        return JsonLines(is_last=is_last)
+    # An MPI launcher forwards lines, but no cursor movements.
     if sys.stdout.isatty() and not detailed and rank is None:
         from hotloop.cli.live import LiveView
 
@@ -65,13 +68,14 @@ def choose_view(*, as_json: bool, detailed: bool) -> View:
 
 
 class JsonLines(View):
-    """One JSON object a line: `start`, `progress` a few times a second, what happens on the way, and `end`."""
+    """One JSON object per line: `start`, `progress` a few times a second, other events, and `end`."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_last: bool = True) -> None:
+        self._end = "end" if is_last else "run"
         self._record: dict[str, object] = {}
 
     def start(self, report: StartReport) -> None:
-        """Which run begins."""
+        """Emit the run's identity."""
         emit(
             "start",
             run=report.run,
@@ -87,38 +91,38 @@ class JsonLines(View):
             tell(note)
 
     def iteration(self, report: IterationReport) -> None:
-        """Notes the record for the next line."""
+        """Keep the record for the next progress line."""
         self._record = {
             field: getattr(report, field)
             for field in ("return_mean", "return_recent", "policy_loss", "value_loss", "entropy", "kl")
         } | report.measures
 
     def progress(self, report: ProgressReport) -> None:
-        """How far it is, with the last record."""
-        told = {**vars(report), **self._record}
-        if told.pop("workers"):
+        """Emit the progress with the last record."""
+        facts = {**vars(report), **self._record}
+        if facts.pop("workers"):
             from hotloop.runners.health import in_words
 
-            told["workers"] = in_words(report.workers)
-        emit("progress", **plain(told))
+            facts["workers"] = in_words(report.workers)
+        emit("progress", **plain(facts))
 
     def evaluation(self, report: EvaluationReport) -> None:
-        """How well it does."""
+        """Show an evaluation's result."""
         emit("evaluation", **plain(vars(report)))
 
     def checkpoint(self, report: CheckpointReport) -> None:
-        """Where it was written."""
+        """Emit the checkpoint's path."""
         emit("checkpoint", steps=report.steps, path=str(report.path), is_best=report.is_best)
 
     def trouble(self, report: TroubleReport) -> None:
-        """What went wrong."""
+        """Show a warning or a fault."""
         emit("trouble", steps=report.steps, what=report.what, attempt=report.attempt)
         tell(report.what)
 
     def end(self, run: Run) -> None:
-        """What came of it."""
+        """Emit the result."""
         emit(
-            "end",
+            self._end,
             run=run.name,
             path=str(run.path),
             **plain(
@@ -138,7 +142,7 @@ class JsonLines(View):
 
 
 class PlainLines(View):
-    """A line every few seconds; with `detailed`, one for every record."""
+    """One line every few seconds; with `detailed`, one for every record."""
 
     def __init__(self, file: TextIO, *, detailed: bool = False) -> None:
         self._file = file
@@ -147,19 +151,19 @@ class PlainLines(View):
         self._shown = time.perf_counter()
 
     def start(self, report: StartReport) -> None:
-        """Which run begins, and with what."""
+        """Print the run's identity and settings."""
         for line in introduction(report):
             self._print(line)
 
     def iteration(self, report: IterationReport) -> None:
-        """Notes the record, or shows all of it."""
+        """Keep the record, or print all of it."""
         self._record = report
         if self._detailed:
             for line in in_detail(report):
                 self._print(line)
 
     def progress(self, report: ProgressReport) -> None:
-        """How far it is, if it is time to say so."""
+        """Print the progress if a line is due."""
         now = time.perf_counter()
         if self._record is None or self._detailed or now - self._shown < PACE:
             return
@@ -171,20 +175,20 @@ class PlainLines(View):
         )
 
     def evaluation(self, report: EvaluationReport) -> None:
-        """How well it does."""
+        """Show an evaluation's result."""
         self._print(evaluation_line(report))
 
     def checkpoint(self, report: CheckpointReport) -> None:
-        """Only of interest in detail."""
+        """Print the path in detailed mode."""
         if self._detailed:
             self._print(f"checkpoint {report.path}")
 
     def trouble(self, report: TroubleReport) -> None:
-        """What went wrong."""
+        """Show a warning or a fault."""
         self._print(f"step {short(report.steps)}: {report.what}")
 
     def end(self, run: Run) -> None:
-        """What came of it, and what to do next."""
+        """Print the result and the next command."""
         for line in conclusion(run):
             self._print(line)
 
@@ -193,15 +197,15 @@ class PlainLines(View):
 
 
 def _measures(record: IterationReport) -> str:
-    """The numbers that tell how an algorithm learns."""
-    told = record.measures or {"entropy": record.entropy}
-    return ", ".join(f"{name.replace('_', ' ')} {measured(value, 3)}" for name, value in told.items())
+    """The algorithm's own metrics, as text."""
+    metrics = record.measures or {"entropy": record.entropy}
+    return ", ".join(f"{name.replace('_', ' ')} {measured(value, 3)}" for name, value in metrics.items())
 
 
 def introduction(report: StartReport) -> list[str]:
-    """The lines that open a run."""
+    """Lines that open a run."""
     config = report.config
-    begun = f", goes on at step {report.resumed_at}" if report.resumed_at is not None else ""
+    begun = f", resumed at step {report.resumed_at}" if report.resumed_at is not None else ""
     return [
         f"run {report.run}: {config.env.name}, seed {config.train.seed}{begun}",
         f"{report.work}, {report.num_threads} {'thread' if report.num_threads == 1 else 'threads'}",
@@ -211,20 +215,20 @@ def introduction(report: StartReport) -> list[str]:
 
 
 def evaluation_line(report: EvaluationReport) -> str:
-    """How well the policy does."""
+    """One line with the result of an evaluation."""
     found = report.evaluation
     best = ", the best so far" if report.is_best else ""
     if found.exact:
-        told = ", ".join(f"{name.replace('_', ' ')} {measured(value)}" for name, value in found.metrics.items())
-        return f"evaluation at step {short(report.steps)}: {found.mean:.5f} exactly ({told}){best}"
+        metrics = ", ".join(f"{name.replace('_', ' ')} {measured(value)}" for name, value in found.metrics.items())
+        return f"evaluation at step {short(report.steps)}: {found.mean:.5f} exactly ({metrics}){best}"
     return (
-        f"evaluation at step {short(report.steps)}: {measured(found.mean)} over {found.episodes} fresh episodes "
-        f"(95 %: {measured(found.low)} to {measured(found.high)}){best}"
+        f"evaluation at step {short(report.steps)}: {measured(found.mean)} over {found.episodes} episodes "
+        f"(95 % interval: {measured(found.low)} to {measured(found.high)}){best}"
     )
 
 
 def in_detail(report: IterationReport) -> list[str]:
-    """Everything that a record holds, for debugging."""
+    """All values of a record, for debugging."""
     lines = [
         f"iteration {report.iterations}, step {report.steps}: return {measured(report.return_mean)}, "
         f"policy loss {measured(report.policy_loss)}, value loss {measured(report.value_loss)}, "
@@ -235,20 +239,20 @@ def in_detail(report: IterationReport) -> list[str]:
     if report.statistics is not None:
         for kind in ("weights", "gradients"):
             for name, facts in getattr(report.statistics, kind).items():
-                told = ", ".join(f"{fact} {measured(value)}" for fact, value in facts.items())
-                lines.append(f"  {kind} {name}: {told}")
+                values = ", ".join(f"{fact} {measured(value)}" for fact, value in facts.items())
+                lines.append(f"  {kind} {name}: {values}")
         lines.append(f"  actions: {report.statistics.actions}")
     return lines
 
 
 def conclusion(run: Run) -> list[str]:
-    """The lines that close a run."""
-    did = {"solved": "solved", "interrupted": "stopped"}.get(run.ended, f"ended by its limit of {run.ended}")
+    """Lines that close a run."""
+    outcome = {"solved": "solved", "interrupted": "interrupted"}.get(run.ended, f"limit of {run.ended} reached")
     lines = [
-        f"{did} after {short(run.steps)} steps in {duration(run.seconds)} ({short(run.steps_per_second)} steps/s), "
+        f"{outcome} after {short(run.steps)} steps in {duration(run.seconds)} ({short(run.steps_per_second)} steps/s), "
         f"return {measured(run.return_mean)}"
     ]
     lines.append(f"in {run.path}")
     if run.ended == "interrupted":
-        lines.append(f"goes on with: hotloop train --resume {run.name}")
+        lines.append(f"continue with: hotloop train --resume {run.name}")
     return lines

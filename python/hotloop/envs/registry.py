@@ -95,7 +95,7 @@ def _entry(env: Any) -> EnvEntry:
 def _observation_text(observation: Observation) -> str:
     if isinstance(observation, DiscreteObservation):
         return f"Discrete({observation.n})"
-    return f"Box({_shape_text(observation.shape)}, {observation.dtype.__name__})"
+    return f"Box({_shape_text(observation.shape)}, {observation.dtype})"
 
 
 def _action_text(action: Action) -> str:

@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Self
 
-import numpy as np
-
 from hotloop import _core
 
 
@@ -19,7 +17,7 @@ class _Space:
     """Conversion of a space to and from JSON: its fields, with tuples as lists, and its kind."""
 
     kind: ClassVar[str]
-    dtype: ClassVar[type[np.generic]]
+    dtype: ClassVar[str]
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:
@@ -39,7 +37,7 @@ class BoxObservation(_Space):
     """Real numbers within bounds."""
 
     kind: ClassVar[str] = "box"
-    dtype: ClassVar[type[np.generic]] = np.float32
+    dtype: ClassVar[str] = "float32"
 
     shape: tuple[int, ...]
     low: tuple[float, ...]
@@ -54,7 +52,7 @@ class BytesObservation(_Space):
     """Bytes, such as the pixels of an image."""
 
     kind: ClassVar[str] = "bytes"
-    dtype: ClassVar[type[np.generic]] = np.uint8
+    dtype: ClassVar[str] = "uint8"
 
     shape: tuple[int, ...]
     high: int
@@ -68,7 +66,7 @@ class DiscreteObservation(_Space):
     """The index of one of `n` states."""
 
     kind: ClassVar[str] = "discrete"
-    dtype: ClassVar[type[np.generic]] = np.int64
+    dtype: ClassVar[str] = "int64"
     shape: ClassVar[tuple[int, ...]] = ()
 
     n: int
@@ -84,7 +82,7 @@ class DiscreteAction(_Space):
     """One choice out of `n`."""
 
     kind: ClassVar[str] = "discrete"
-    dtype: ClassVar[type[np.generic]] = np.int64
+    dtype: ClassVar[str] = "int64"
     shape: ClassVar[tuple[int, ...]] = ()
 
     n: int
@@ -105,7 +103,7 @@ class MultiDiscreteAction(_Space):
     """One choice for each of several sub-actions."""
 
     kind: ClassVar[str] = "multi-discrete"
-    dtype: ClassVar[type[np.generic]] = np.int64
+    dtype: ClassVar[str] = "int64"
 
     n: tuple[int, ...]
 
@@ -130,7 +128,7 @@ class ContinuousAction(_Space):
     """A vector of real numbers within bounds."""
 
     kind: ClassVar[str] = "continuous"
-    dtype: ClassVar[type[np.generic]] = np.float32
+    dtype: ClassVar[str] = "float32"
 
     low: tuple[float, ...]
     high: tuple[float, ...]

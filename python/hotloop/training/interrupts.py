@@ -1,15 +1,18 @@
-"""Ctrl-C and SIGTERM: the first asks for a clean end, the second ends at once."""
+"""Ctrl-C, SIGTERM and SIGHUP: the first signal requests a clean end, the second ends at once."""
 
 from __future__ import annotations
 
 import signal
 import threading
 from types import FrameType, TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self
+
+# A closed terminal sends SIGHUP.
+SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interrupts:
-    """While it is entered, in the main thread, signals are noted down instead of raised."""
+    """While entered in the main thread, records the first signal instead of raising it."""
 
     def __init__(self) -> None:
         self.asked = False
@@ -17,8 +20,10 @@ class Interrupts:
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM):
-                self._before[number] = signal.signal(number, self._note)
+            for number in SIGNALS:
+                # `nohup` and `&` in scripts ignore a signal on purpose.
+                if signal.getsignal(number) is not signal.SIG_IGN:
+                    self._before[number] = signal.signal(number, self._note)
         return self
 
     def __exit__(
