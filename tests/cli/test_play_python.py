@@ -87,7 +87,7 @@ def test_a_video_is_written(home: Path, tmp_path: Path, kind: str) -> None:
 def test_pictures_with_odd_sides_are_filmed(tmp_path: Path) -> None:
     path = tmp_path / "it.mp4"
     done = hotloop("play", f"{WALKS}Walk", "--video", str(path))
-    assert "10 pictures, 7 a second" in done.stderr
+    assert "10 frames, 7 per second" in done.stderr
     with av.open(str(path)) as file:
         frame = next(file.decode(video=0))
         assert (frame.height, frame.width) == (32, 46)
@@ -99,26 +99,26 @@ def test_the_best_of_several_is_saved_and_replayed(tmp_path: Path) -> None:
     best, _ = hotloop_json("play", "--replay", path)
     assert best["return"] == max(event["return"] for event in played)
     film = hotloop("play", "--replay", path, "--steps", "2", "--video", str(tmp_path / "it.gif"))
-    assert "3 pictures" in film.stderr
+    assert "3 frames" in film.stderr
 
 
 def test_what_cannot_be_replayed_is_not_kept(tmp_path: Path) -> None:
     path = tmp_path / "it.replay"
     done = hotloop("play", f"{WALKS}Walk", "env.luck=true", "--save", str(path), "--json")
     assert done.returncode == 2
-    assert "cannot be replayed, so nothing was kept" in done.stderr
+    assert "cannot be replayed, so nothing was saved" in done.stderr
     assert not path.exists()
 
 
 def test_code_that_a_replay_or_a_run_from_elsewhere_names_must_be_trusted(home: Path, tmp_path: Path) -> None:
     path = str(tmp_path / "it.replay")
     hotloop_json("play", "walks", "--save", path)
-    assert "look at that code, then say --trust" in complaint("play", "--replay", path)
+    assert "review that code, then pass --trust" in complaint("play", "--replay", path)
     episode, _ = hotloop_json("play", "--replay", path, "--trust")
     assert episode["steps"] == 9
     elsewhere = tmp_path / "walks"
     shutil.copytree(home / "runs" / "walks", elsewhere)
-    assert "look at that code, then say --trust" in complaint("play", str(elsewhere))
+    assert "review that code, then pass --trust" in complaint("play", str(elsewhere))
     hotloop_json("play", str(elsewhere), "--trust")
 
 

@@ -63,7 +63,7 @@ def whole_numbers(text: str | None, option: str) -> list[int]:
 def count(text: str) -> int:
     """Parse a count such as `200000`, `1e6`, `100k` or `2M`.
 
-    >>> [count(text) for text in ("1e6", "100k", "2M", "1_000")]
+    >>> [count(text) for text in ("1e6", "100k", "2M", "1000")]
     [1000000, 100000, 2000000, 1000]
     """
     value = parse_number(text)

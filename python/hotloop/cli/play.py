@@ -208,8 +208,9 @@ class _Show:
 def _caption(parts: Playback, episode: Episode) -> str:
     from hotloop.rendering import action_text
 
-    ended = "" if episode.ended is None else f", {episode.ended}"
-    facts = [f"{parts.env}, {parts.who}", f"step {episode.steps}{ended}"]
+    facts = [f"{parts.env}, {parts.who}", f"step {episode.steps}"]
+    if episode.ended is not None:
+        facts.append(episode.ended)
     if episode.actions:
         facts.append(", ".join(action_text(parts.env, action) for action in episode.actions[-1]))
         facts.append(f"reward {_numbers(episode.rewards[-1])}")
