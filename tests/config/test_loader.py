@@ -68,6 +68,8 @@ def test_a_config_comes_back_from_its_yaml(tmp_path: Path) -> None:
         "tabular",
         "train",
         "torch",
+        "control",
+        "opponents",
         "track",
     }
 
@@ -98,7 +100,7 @@ def test_names_that_scripts_rely_on_are_there(name: str) -> None:
         ("ppo.epoch=3", "there is no config key 'ppo.epoch'. Did you mean 'ppo.epochs'?"),
         ("learning_rate=3", "Did you mean 'ppo.learning_rate'?"),
         ("train.num_envs=3", "Did you mean 'runner.num_envs'?"),
-        ("qqq=3", "keys start with one of env, policy, ppo, runner, tabular, torch, track, train"),
+        ("qqq=3", "keys start with one of control, env, opponents, policy, ppo, runner, tabular, torch, track, train"),
         ("env.forse=3", "there is no config key 'env.forse'. Did you mean 'env.force'?"),
         ("env.force=strong", "env: "),
         ("ppo.gamma=2", "ppo.gamma is 2: expected less than or equal to 1"),

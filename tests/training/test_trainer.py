@@ -26,7 +26,7 @@ from hotloop.training.callbacks import (
     TroubleReport,
 )
 from hotloop.training.checkpoint import checkpoint_paths
-from hotloop.training.evaluation import Evaluation, evaluate, evaluation_seed
+from hotloop.training.evaluation import Evaluation, Progress, evaluate, evaluation_seed
 from hotloop.training.runs import Run
 from hotloop.training.session import Session
 from tests.training.processes import recorded
@@ -160,9 +160,8 @@ def test_a_solved_run_was_confirmed_by_an_evaluation(tmp_path: Path) -> None:
 def test_training_returns_alone_do_not_solve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = Session.evaluate
 
-    def poor(self: Session) -> Evaluation:
-        self.counters.evaluation = replace(real(self), mean=1.0)
-        return self.counters.evaluation
+    def poor(self: Session, progress: Progress | None = None) -> Evaluation:
+        return replace(real(self, progress), mean=1.0)
 
     monkeypatch.setattr(Session, "evaluate", poor)
     log = Log()

@@ -184,9 +184,12 @@ impl GroupState {
         }
     }
 
-    /// Counts a finished episode of one row.
+    /// Counts a finished episode of one row, unless a frozen policy played it.
     pub fn log(&mut self, env: usize, seat: usize, length: u32, metrics: &[f32]) {
         let row = env * self.seats + seat;
+        if self.policy[row] != 0 {
+            return;
+        }
         let finished = Finished { row, tick: self.tick, episode: self.episode[env], length, total: self.returns[row] };
         let terms = self.terms;
         let sums = if self.one_sum { &self.returns[row..] } else { &self.term_sums[row * terms..] };

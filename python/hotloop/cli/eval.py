@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from hotloop.policies.policy import Policy
     from hotloop.training.evaluation import Evaluation
+    from hotloop.training.opponents import Opponents as RunOpponents
 
 
 def evaluate(
@@ -68,6 +69,8 @@ def evaluate(
     from hotloop.policies.policy import load
     from hotloop.text import plain
     from hotloop.training import evaluate as play
+    from hotloop.training.evaluation import Opponents
+    from hotloop.training.opponents import opponents_of
     from hotloop.training.suite_evaluation import evaluate_suite
     from hotloop.training.trust import load_trusted_env
 
@@ -75,6 +78,8 @@ def evaluate(
     try:
         agent = load(path, trust=trust)
         load_trusted_env(agent.path.parent.parent, agent.env, trust=trust)
+        run_folder = _run_folder(agent.path)
+        against = None if run_folder is None else opponents_of(run_folder, agent.spec, trust=trust)
     except (ConfigError, TrainingError) as error:
         raise UserError(str(error)) from None
     options = {**agent.options, **_changed_options(agent, changes or [])}
@@ -97,9 +102,10 @@ def evaluate(
             seed=fresh_seed(seed),
             deterministic=not stochastic,
             action_repeat=agent.action_repeat,
+            opponents=None if against is None else Opponents(against.players(), against.evaluation_table),
         )
     else:
-        found = _play_python(agent, options, episodes, fresh_seed(seed), deterministic=not stochastic)
+        found = _play_python(agent, options, episodes, fresh_seed(seed), against, deterministic=not stochastic)
     _keep(folder, store, agent.steps, found, how)
     if as_json:
         emit("end", run=path.name, path=str(agent.path), env=agent.env, steps=agent.steps, **plain(vars(found)), **how)
@@ -188,22 +194,39 @@ def _keep(run: Path | None, store: str | None, steps: int, found: Evaluation, ho
 
 
 def _play_python(
-    agent: Policy, options: dict[str, Any], episodes: int, seed: int, *, deterministic: bool
+    agent: Policy,
+    options: dict[str, Any],
+    episodes: int,
+    seed: int,
+    against: RunOpponents | None,
+    *,
+    deterministic: bool,
 ) -> Evaluation:
     """Plays Python envs, in processes as the run's config has them."""
     from hotloop.config.loader import stored_config
     from hotloop.config.models import EnvConfig
     from hotloop.errors import ConfigError, EnvError
-    from hotloop.training.python_evaluation import evaluate_python
+    from hotloop.training.evaluation import check_fit, evaluate_on
+    from hotloop.training.sources import make_runner
 
     folder = _run_folder(agent.path)
     if folder is None:
         raise UserError(f"{agent.path} lies in no run: how its Python envs are made is not known")
     try:
         config = stored_config(folder / "config.yaml").model_copy(update={"env": EnvConfig(name=agent.env, **options)})
-        return evaluate_python(
-            agent.learner, config, episodes=episodes, seed=seed, deterministic=deterministic, known=agent.spec
-        )
+        count = min(config.runner.num_envs, episodes)
+        with make_runner(config.env.name, config.env.options, config.runner, count) as runner:
+            check_fit(agent.spec, runner.env_spec, config.env.name)
+            if against is not None:
+                runner.set_policies(against.evaluation_table(range(runner.env_count)))
+            return evaluate_on(
+                agent.learner,
+                runner,
+                opponents=() if against is None else against.players(),
+                episodes=episodes,
+                seed=seed,
+                deterministic=deterministic,
+            )
     except (ConfigError, EnvError) as error:
         raise UserError(str(error)) from None
 

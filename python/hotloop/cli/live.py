@@ -17,7 +17,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from hotloop.cli.view import View, conclusion, evaluation_line
+from hotloop.cli.view import View, conclusion, evaluating_line, evaluation_line
 from hotloop.text import duration, measured, short
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from hotloop.training.callbacks import (
+        ControlReport,
+        EvaluationProgress,
         EvaluationReport,
         IterationReport,
         ProgressReport,
@@ -57,6 +59,7 @@ class LiveView(View):
         self._record: IterationReport | None = None
         self._curve = Curve()
         self._events: deque[str] = deque(maxlen=3)
+        self._evaluating: str | None = None
 
     def __enter__(self) -> Self:
         self._live.start()
@@ -85,7 +88,17 @@ class LiveView(View):
 
     def evaluation(self, report: EvaluationReport) -> None:
         """Add a line."""
+        self._evaluating = None
         self._events.append(evaluation_line(report))
+
+    def evaluating(self, report: EvaluationProgress) -> None:
+        """Show how far an evaluation is, in a line that the next one replaces."""
+        self._evaluating = evaluating_line(report)
+        self._draw()
+
+    def control(self, report: ControlReport) -> None:
+        """Adds a line."""
+        self._events.append(f"step {short(report.steps)}: {report.what}")
 
     def trouble(self, report: TroubleReport) -> None:
         """Add a line."""
@@ -111,7 +124,7 @@ class LiveView(View):
             Text(),
             Text(f"return  {self._curve.drawn()}", style="green", no_wrap=True),
             *self._workers(),
-            *(Text(event, style="dim") for event in self._events),
+            *(Text(event, style="dim") for event in (*self._events, *filter(None, [self._evaluating]))),
         ]
         return Panel(
             Group(*parts),

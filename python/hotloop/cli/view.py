@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from hotloop.training.callbacks import (
         CheckpointReport,
+        ControlReport,
+        EvaluationProgress,
         EvaluationReport,
         IterationReport,
         ProgressReport,
@@ -114,6 +116,10 @@ class JsonLines(View):
         """Emit the checkpoint's path."""
         emit("checkpoint", steps=report.steps, path=str(report.path), is_best=report.is_best)
 
+    def control(self, report: ControlReport) -> None:
+        """Print what controllers decided."""
+        emit("control", **plain(vars(report)))
+
     def trouble(self, report: TroubleReport) -> None:
         """Show a warning or a fault."""
         emit("trouble", steps=report.steps, what=report.what, attempt=report.attempt)
@@ -183,6 +189,17 @@ class PlainLines(View):
         if self._detailed:
             self._print(f"checkpoint {report.path}")
 
+    def control(self, report: ControlReport) -> None:
+        """Print what controllers decided."""
+        self._print(f"step {short(report.steps)}: {report.what}")
+
+    def evaluating(self, report: EvaluationProgress) -> None:
+        """Print how far an evaluation is, if it is time to say so."""
+        now = time.perf_counter()
+        if now - self._shown >= PACE:
+            self._shown = now
+            self._print(evaluating_line(report))
+
     def trouble(self, report: TroubleReport) -> None:
         """Show a warning or a fault."""
         self._print(f"step {short(report.steps)}: {report.what}")
@@ -212,6 +229,11 @@ def introduction(report: StartReport) -> list[str]:
         f"learner: {report.learner}",
         *report.notes,
     ]
+
+
+def evaluating_line(report: EvaluationProgress) -> str:
+    """How far an evaluation is."""
+    return f"step {short(report.steps)}: evaluating {report.done}/{report.episodes} episodes"
 
 
 def evaluation_line(report: EvaluationReport) -> str:
@@ -247,7 +269,8 @@ def in_detail(report: IterationReport) -> list[str]:
 
 def conclusion(run: Run) -> list[str]:
     """Lines that close a run."""
-    outcome = {"solved": "solved", "interrupted": "interrupted"}.get(run.ended, f"limit of {run.ended} reached")
+    endings = {"solved": "solved", "interrupted": "interrupted", "controller": "ended by a controller"}
+    outcome = endings.get(run.ended, f"limit of {run.ended} reached")
     lines = [
         f"{outcome} after {short(run.steps)} steps in {duration(run.seconds)} ({short(run.steps_per_second)} steps/s), "
         f"return {measured(run.return_mean)}"

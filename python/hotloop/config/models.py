@@ -352,6 +352,53 @@ class TrackConfig(Part):
     )
 
 
+class LinearSchedule(Part):
+    """A value that moves linearly with the steps of the run."""
+
+    key: str = Field(description="What moves: `env.OPTION` or `reward.TERM`.")
+    start: int | float = Field(description="Initial value.")
+    end: int | float = Field(description="Final value; a whole-number option is rounded.")
+    begin_step: int = Field(default=0, ge=0, description="Step at which it begins to move.")
+    end_step: int = Field(ge=1, description="Step at which it reaches its final value.")
+
+
+class StageConfig(Part):
+    """One stage of a curriculum."""
+
+    name: str = Field(min_length=1, description="Name of the stage, for people.")
+    env: dict[str, Any] = Field(default={}, description="Env options of this stage.")
+    reward: dict[str, float] = Field(default={}, description="Weights of reward terms of this stage.")
+    until: float | None = Field(
+        default=None, description="Mean return of an evaluation that leads to the next stage; the last has none."
+    )
+
+
+class ControlConfig(Part):
+    """Env options and reward weights that change while the run goes on."""
+
+    schedules: list[LinearSchedule] = Field(
+        default=[], description="Env options and reward weights that move linearly: key, start, end, end_step."
+    )
+    stages: list[StageConfig] = Field(
+        default=[], description="Stages of a curriculum, each until an evaluation reaches its mean return."
+    )
+
+
+class OpponentsConfig(Part):
+    """Frozen policies that play some of the seats."""
+
+    policies: list[str] = Field(
+        default=[], description="Runs or checkpoints whose policies play, by name or path; copied into the run."
+    )
+    seats: list[int] = Field(default=[], description="Seats that they play, from 0; the learner plays the others.")
+    share: float = Field(
+        default=1.0,
+        gt=0,
+        le=1,
+        description="Fraction of the envs with opponents; elsewhere the learner plays all seats.",
+    )
+
+
 class Config(Part):
     """Complete config of a run."""
 
@@ -362,6 +409,8 @@ class Config(Part):
     tabular: TabularConfig = TabularConfig()
     train: TrainConfig = TrainConfig()
     torch: TorchConfig = TorchConfig()
+    control: ControlConfig = ControlConfig()
+    opponents: OpponentsConfig = OpponentsConfig()
     track: TrackConfig = TrackConfig()
 
     def to_yaml(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -24,13 +24,21 @@ class Top:
     """Collects the best episodes of one evaluation while it goes on."""
 
     def __init__(
-        self, env: str, options: Mapping[str, Any], *, seed: int, action_repeat: int = 1, most: int = _MOST
+        self,
+        env: str,
+        options: Mapping[str, Any],
+        *,
+        seed: int,
+        action_repeat: int = 1,
+        most: int = _MOST,
+        policies: Callable[[int], list[str]] | None = None,
     ) -> None:
         self._env = env
         self._options = options
         self._seed = seed
         self._action_repeat = action_repeat
         self._most = most
+        self._policies = policies
         self._best: list[tuple[float, int, NDArray[Any]]] = []
 
     def add(self, first_env: int, seats: int, taken: list[NDArray[Any]], returns: NDArray[Any]) -> None:
@@ -53,7 +61,8 @@ class Top:
                 if episode.ended is not None:
                     break
                 episode.step(step.astype(np.int64) if step.dtype.kind == "i" else step)
-            found.append(Replay.of(episode, **about))
+            policies = {} if self._policies is None else {"policies": self._policies(index)}
+            found.append(Replay.of(episode, **about, **policies))
             episode.close()
         return found
 

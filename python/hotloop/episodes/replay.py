@@ -76,8 +76,10 @@ class Replay:
 
     @property
     def total(self) -> float:
-        """What all seats earned together."""
-        return float(self.rewards.sum(dtype=np.float64))
+        """Return of all seats together; of a run with opponents, of those that the learner played."""
+        played = self.about.get("policies") or ["learner"] * self.rewards.shape[1]
+        mine = [seat for seat, policy in enumerate(played) if policy == "learner"]
+        return float(self.rewards[:, mine].sum(dtype=np.float64))
 
     def begin(self, render_mode: str | None = None) -> Episode:
         """The env at the start of the episode; a `ReplayError` says why there is no such native env."""

@@ -85,7 +85,7 @@ def serve(connection: Connection[Any, Any], fd: int, make: Any, envs: Any, index
     from hotloop.runners.layout import Layout
     from hotloop.runners.worker import TALK, Worker
 
-    plan, spec, infos, autoreset, awake = told
+    plan, spec, infos, autoreset, awake, configured = told
     layout = Layout(plan, spec, infos)
     memory = mmap.mmap(fd, layout.size)
     views = layout.views(memory)
@@ -95,6 +95,7 @@ def serve(connection: Connection[Any, Any], fd: int, make: Any, envs: Any, index
         connection.send(("trouble", trouble.env, trouble.what, trouble.traceback))
 
     worker = Worker(index, layout, memory, make, autoreset, envs, tell)
+    worker.configure(configured)
     connection.send(("ready",))
     groups = worker.groups
     while True:

@@ -36,7 +36,8 @@ def pack(pool: WorkerPool, name: str) -> bytes:
     file = io.BytesIO()
     np.savez(file, allow_pickle=False, **arrays)
     header = {"env": name, "envs": pool.plan.envs, "described": _header(pool.spec), "offered": offered}
-    body = json.dumps(header).encode() + b"\n" + file.getvalue()
+    header["configured"] = pool.configured
+    body = json.dumps(header, default=_as_list).encode() + b"\n" + file.getvalue()
     return _MAGIC + hashlib.sha256(body).digest() + body
 
 
@@ -53,6 +54,7 @@ def unpack(pool: WorkerPool, name: str, state: bytes) -> NDArray[np.bool_]:
             f"the snapshot is of {header['envs']} envs {header['env']!r}, this runner has {pool.plan.envs} of "
             f"{name!r}, or their spaces differ"
         )
+    pool.configure({int(env): options for env, options in header.get("configured", {}).items()})
     with np.load(io.BytesIO(packed), allow_pickle=False) as arrays:
         anew = np.ones(pool.plan.envs, np.bool_)
         anew[header["offered"]] = False
@@ -123,6 +125,12 @@ def _offered(pool: WorkerPool) -> dict[int, Any]:
 def _state_of(arrays: Any, env: int) -> dict[str, NDArray[Any]]:
     prefix = f"env.{env}."
     return {key[len(prefix) :]: arrays[key] for key in arrays.files if key.startswith(prefix)}
+
+
+def _as_list(value: Any) -> Any:
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    raise TypeError(f"a configured option is {value!r}: a snapshot keeps only numbers, texts, lists and dicts")
 
 
 def _header(spec: EnvSpec) -> dict[str, Any]:

@@ -140,7 +140,8 @@ class ProcessRunner(Runner):
         which = np.ones(self.env_count, np.bool_) if mask is None else arguments.reset_mask(mask, self.env_count)
         seeds = arguments.seeds(seed, self.env_count)
         if changes:
-            self.configure(changes, np.flatnonzero(which))
+            for worker in range(max(1, self.num_workers)):
+                self._pool.talk(worker, "set_reset_options", changes, np.flatnonzero(which).tolist())
         if seeds is None and self._seed_now is None:
             seeds = arguments.random_seed()
         if isinstance(seeds, int):
@@ -316,11 +317,11 @@ class ProcessRunner(Runner):
         return ProcessRollout(self, horizon)
 
     def configure(self, options: Mapping[str, Any], envs: ArrayLike | None = None) -> None:
-        """Hands options to the envs' own `reset`, the next time each is reset: all envs, or those named by index."""
+        """Hand options to the envs' own `reset`, from each env's next reset on: all envs, or those named by index."""
         self._must_be_idle("configure")
         which = list(range(self.env_count)) if envs is None else arguments.indices("envs", envs, self.env_count)
-        for worker in range(max(1, self.num_workers)):
-            self._pool.talk(worker, "configure", dict(options), which)
+        before = self._pool.configured
+        self._pool.configure({**before, **{env: {**before.get(env, {}), **options} for env in which}})
 
     def set_policies(self, table: ArrayLike) -> None:
         """Says which policy plays each seat (`table[env, seat]`), from each env's next reset on."""

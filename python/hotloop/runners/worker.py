@@ -136,7 +136,9 @@ class Worker:
                 env_group.places.append(place)
                 self._places[at] = place
             env_group.stepper = self._stepper(group, env_group)
+        # By env: options for its next reset only, and for every reset.
         self._options: dict[int, dict[str, Any]] = {}
+        self._configured: dict[int, dict[str, Any]] = {}
         # Writing to these takes half the time that writing to an array does.
         self._pulse: Any = memoryview(self._views["pulse"][index])
         self._cursor: Any = memoryview(self._views["cursor"][index : index + 1])  # type: ignore[arg-type]
@@ -213,7 +215,7 @@ class Worker:
         first, at = env_group.places[0].index, 0
         while at < len(actions):
             try:
-                care = stepper.go_on(actions, at, not self._options)
+                care = stepper.go_on(actions, at, not (self._options or self._configured))
             except Exception as error:
                 at = self._cursor[0] - first
                 self._fault(env_group.places[at], error)
@@ -320,7 +322,7 @@ class Worker:
             place.rows.valid.fill(True)
         try:
             seed = int(views["seed"][env]) if views["seeded"][env] else None
-            place.env.reset(seed, self._options.pop(env, None))
+            place.env.reset(seed, self._reset_options(env))
             self._check_finite(place)
         except Exception as error:
             self._pulse[1] = _IDLE
@@ -343,7 +345,8 @@ class Worker:
     def _finish(self, place: Place) -> None:
         """Counts the episode, and starts the next if that is due."""
         views, part = self._views, place.part
-        views["finished"][part] = True
+        # What a frozen policy earns is not counted.
+        views["finished"][part] = views["policy"][part] == 0
         views["return"][part] = place.total
         views["length"][part] = place.length
         if self._same_step:
@@ -362,7 +365,7 @@ class Worker:
         ended = views["terminated"][rows]
         if not ended.any():
             return
-        views["finished"][rows] = ended
+        views["finished"][rows] = ended & (views["policy"][rows] == 0)
         for name, counted in (("return", env_group.total), ("length", env_group.length)):
             views[name][rows][ended] = counted[ended]
             counted[ended] = 0
@@ -387,7 +390,7 @@ class Worker:
         if env_group.stepper is not None:
             env_group.stepper.put(place.index - env_group.places[0].index, *place.env.calls)  # type: ignore[attr-defined]
         views["seed"][place.index] = keyed_seed(int(views["key"][place.index]), int(views["number"][place.index]) + 1)
-        place.env.reset(int(views["seed"][place.index]), self._options.pop(place.index, None))
+        place.env.reset(int(views["seed"][place.index]), self._reset_options(place.index))
         self._check_finite(place)
         self._pulse[1] = _IDLE
         for name in ("terminated", "finished"):
@@ -396,11 +399,18 @@ class Worker:
         views["truncated"][part] = views["cut"][part] = True
         self._began(place)
 
-    def configure(self, options: dict[str, Any], envs: list[int]) -> None:
-        """Options for the next reset of these envs."""
+    def set_reset_options(self, options: dict[str, Any], envs: list[int]) -> None:
+        """Hand options to the next reset of these envs."""
         for env in envs:
             if env in self._places:
                 self._options[env] = {**self._options.get(env, {}), **options}
+
+    def configure(self, configured: dict[int, dict[str, Any]]) -> None:
+        """Replace the options that every reset of an env gets, by env."""
+        self._configured = configured
+
+    def _reset_options(self, env: int) -> dict[str, Any] | None:
+        return {**self._configured.get(env, {}), **self._options.pop(env, {})} or None
 
     def get_state(self) -> dict[int, tuple[dict[str, Any] | None, Any, Any]]:
         """By env: its state as arrays if it offers it, and the running episode's return and length."""

@@ -93,6 +93,8 @@ class WorkerPool:
         self._children: list[Child] = []
         self._supervisor: Supervisor | None = None
         self._local: list[Worker] = []
+        self.configured: dict[int, dict[str, Any]] = {}
+        """Options that every reset of an env gets, by env."""
         count = max(1, min(num_workers, num_envs))
         self._records = [_Record() for _ in range(count)]
         self._cores = _shares(count, limits)
@@ -170,7 +172,7 @@ class WorkerPool:
     def _introduce(self, child: Child) -> None:
         # Where every worker has a core, it may wait there for its next step.
         awake = len(self._plan.workers) <= _core.usable_cores()
-        child.connection.send((self._plan, self.spec, self._infos, self._autoreset, awake))
+        child.connection.send((self._plan, self.spec, self._infos, self._autoreset, awake, self.configured))
         child.state = "made"
 
     def _wait_for(self, child: Child, word: str) -> Any:
@@ -435,6 +437,12 @@ class WorkerPool:
             self._resetting.discard(group)
             self._recovered.add(group)
         self._tend()
+
+    def configure(self, configured: dict[int, dict[str, Any]]) -> None:
+        """Replace the options that every reset of an env gets; workers that are replaced get them too."""
+        self.configured = configured
+        for worker in range(len(self.plan.workers)):
+            self.talk(worker, "configure", configured)
 
     def well(self) -> None:
         """Waits until every worker is there; groups that were reset meanwhile count as they are."""

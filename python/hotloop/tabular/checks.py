@@ -17,6 +17,13 @@ def check(config: Config) -> None:
 
     tabular, algorithm = config.tabular, config.train.algorithm
     _check_schedules(config)
+    for key, used in (
+        ("control.schedules", config.control.schedules),
+        ("control.stages", config.control.stages),
+        ("opponents.policies", config.opponents.policies),
+    ):
+        if used:
+            raise ConfigError(f"{key} is for ppo, not {algorithm}: leave it out")
     if tabular.replay_size and algorithm == "sarsa":
         raise ConfigError(
             "tabular.replay_size needs an algorithm that can learn from what another policy did: "

@@ -15,7 +15,7 @@ from hotloop.tabular.settings import settings, threads
 from hotloop.tabular.spaces import spaces
 from hotloop.training import checkpoint as checkpoints
 from hotloop.training.counters import Counters, Since
-from hotloop.training.evaluation import Evaluation, evaluate, evaluation_seed
+from hotloop.training.evaluation import Evaluation, Progress, evaluate, evaluation_seed
 from hotloop.training.manifest import check_ownership, identity, manifest
 from hotloop.training.session_protocol import Introduction
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from hotloop.runners.reports import Fault
     from hotloop.training.callbacks import IterationReport
     from hotloop.training.checkpoint import Arrays, Checkpoint
+    from hotloop.training.control import Controller, Decision
 
 _NOT_OURS = ("policy_loss", "value_loss", "entropy", "kl", "clip_fraction", "gradient_norm", "epochs")
 
@@ -128,7 +129,17 @@ class TabularSession:
         self.counters.since = Since()
         return report
 
-    def evaluate(self) -> Evaluation:
+    def controllers(self) -> list[Controller]:
+        """Nothing: `control` is for PPO."""
+        return []
+
+    def apply(self, decision: Decision) -> None:
+        """Refuse: tables are trained under fixed conditions."""
+        raise TrainingError(
+            f"controllers are for PPO: {self.config.train.algorithm} cannot {decision.what or 'change'}"
+        )
+
+    def evaluate(self, progress: Progress | None = None) -> Evaluation:
         """Exactly where the env can be enumerated, else by fresh episodes."""
         env, train = self.config.env, self.config.train
         options = exact_options(env.name, env.options)
@@ -144,9 +155,8 @@ class TabularSession:
                 episodes=train.evaluate_episodes,
                 seed=evaluation_seed(train.seed),
                 num_threads=1,
+                progress=progress,
             )
-        self.counters.evaluation = found
-        self.counters.evaluated_at = self.counters.iterations
         return found
 
     def policy_bytes(self) -> bytes:

@@ -220,6 +220,10 @@ class _Writer:
         kind = storable(event.get("kind") or "trouble")
         self._row("events", event, kind, "warning", storable(event["what"]), facts)
 
+    def _add_control(self, event: Event) -> None:
+        facts = json.dumps({"decisions": event["decisions"]})
+        self._row("events", event, "control", "info", storable(event["what"]), facts)
+
     def _add_resources(self, event: Event) -> None:
         for who, sample in event["of"].items():
             facts = {key: value for key, value in sample.items() if key not in ("cpu", "memory")}

@@ -6,21 +6,37 @@ if TYPE_CHECKING:
     from hotloop.errors import TrainingError
     from hotloop.training.api import train
     from hotloop.training.callbacks import Callback
+    from hotloop.training.control import Controller, Decision, Situation
     from hotloop.training.evaluation import Evaluation, evaluate
     from hotloop.training.runs import Run
     from hotloop.training.verification import Verification, verify
 
-__all__ = ["Callback", "Evaluation", "Run", "TrainingError", "Verification", "evaluate", "train", "verify"]
+__all__ = [
+    "Callback",
+    "Controller",
+    "Decision",
+    "Evaluation",
+    "Run",
+    "Situation",
+    "TrainingError",
+    "Verification",
+    "evaluate",
+    "train",
+    "verify",
+]
 
 _HOMES = {
-    "Callback": "callbacks",
-    "Evaluation": "evaluation",
-    "Run": "runs",
-    "TrainingError": "errors",
-    "Verification": "verification",
-    "evaluate": "evaluation",
-    "train": "api",
-    "verify": "verification",
+    "Callback": "hotloop.training.callbacks",
+    "Controller": "hotloop.training.control",
+    "Decision": "hotloop.training.control",
+    "Evaluation": "hotloop.training.evaluation",
+    "Run": "hotloop.training.runs",
+    "Situation": "hotloop.training.control",
+    "TrainingError": "hotloop.errors",
+    "Verification": "hotloop.training.verification",
+    "evaluate": "hotloop.training.evaluation",
+    "train": "hotloop.training.api",
+    "verify": "hotloop.training.verification",
 }
 
 
@@ -29,6 +45,6 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    value: object = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    value: object = getattr(import_module(_HOMES[name]), name)
     globals()[name] = value
     return value

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from hotloop.config import Config
     from hotloop.envs.compiled import CompiledEnv
     from hotloop.training.callbacks import Callback
+    from hotloop.training.control import Controller
     from hotloop.training.runs import Run
 
 
@@ -30,6 +31,7 @@ def train(
     debug: bool = False,
     trust: bool = False,
     callbacks: Sequence[Callback] = (),
+    controllers: Sequence[Controller] = (),
     name: str | None = None,
     home: str | Path | None = None,
     store: str | Path | None = None,
@@ -56,6 +58,8 @@ def train(
         debug: One thread, every array checked for numbers that are not finite, a report of each iteration.
         trust: Whether code that a resumed run names may be imported though the run was not made here.
         callbacks: Listeners.
+        controllers: What changes env options, reward weights, opponents or rates between iterations, besides what the
+            config's `control` asks for. Their state is part of checkpoints; pass the same ones with `resume`.
         name: The run's name; made up of env and date by default.
         home: Where runs are kept; `HOTLOOP_HOME` or `~/.hotloop` by default.
         store: Where runs are listed: a file, `postgresql://HOST/DATABASE`, or `none`; `HOTLOOP_STORE`, or a file in
@@ -92,6 +96,7 @@ def train(
             store=store,
             debug=debug,
             callbacks=callbacks,
+            controllers=controllers,
             trust=trust,
         )
         resolved, own = stored_config(find_run(resume, home) / "config.yaml"), None
@@ -110,6 +115,7 @@ def train(
             store=store,
             debug=debug,
             callbacks=callbacks,
+            controllers=controllers,
         )
     if resolved.train.algorithm != "ppo" and resolved.tabular.runtime == "mpi":
         from hotloop.tabular.mpi import together

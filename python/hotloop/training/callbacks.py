@@ -170,6 +170,28 @@ class TroubleReport:
     """More of it, for programs."""
 
 
+@dataclass(frozen=True)
+class ControlReport:
+    """Controllers changed what the next iterations run with."""
+
+    iterations: int
+    steps: int
+    what: str
+    """The decisions in one line, for people."""
+    decisions: list[dict[str, Any]]
+    """Each with `controller` and what it set: `env`, `reward`, `policies`, `learning_rate`, `entropy`, `stop`."""
+
+
+@dataclass(frozen=True)
+class EvaluationProgress:
+    """Episodes of a running evaluation; reported a few times a second."""
+
+    iterations: int
+    steps: int
+    done: int
+    episodes: int
+
+
 class Callback:
     """Listens to a run. Override what is of interest; every method may be left out.
 
@@ -189,8 +211,14 @@ class Callback:
     def iteration(self, report: IterationReport) -> None:
         """Every `track.interval` iterations, and at the end for those that are left."""
 
+    def evaluating(self, report: EvaluationProgress) -> None:
+        """A few times a second during an evaluation."""
+
     def evaluation(self, report: EvaluationReport) -> None:
         """After an evaluation."""
+
+    def control(self, report: ControlReport) -> None:
+        """After controllers changed something, before the iterations that it concerns."""
 
     def checkpoint(self, report: CheckpointReport) -> None:
         """After a checkpoint was written."""

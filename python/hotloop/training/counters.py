@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 from hotloop.training.callbacks import IterationReport, Statistics, TimeSplit
+from hotloop.training.control import ControlState
 from hotloop.training.evaluation import Evaluation
 
 if TYPE_CHECKING:
@@ -109,6 +110,8 @@ class Counters:
     since: Since = field(default_factory=Since)
     journal_bytes: int | None = None
     """The length of the run's journal when the last checkpoint was saved."""
+    control: ControlState = field(default_factory=ControlState)
+    """What controllers decided, and their state."""
 
     @property
     def return_recent(self) -> float:
@@ -127,6 +130,7 @@ class Counters:
                 **told,
                 "recent": deque(told["recent"], maxlen=recent),
                 "since": Since(**told["since"]),
+                "control": ControlState.from_json(told["control"]) if "control" in told else ControlState(),
                 "evaluation": told["evaluation"] and Evaluation(**told["evaluation"]),
                 "best": told["best"] and Evaluation(**told["best"]),
             }

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import threading
+from collections.abc import Iterator
 from types import FrameType, TracebackType
 from typing import Any, Final, Self
 
@@ -11,11 +13,16 @@ from typing import Any, Final, Self
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
+class Interrupted(Exception):  # noqa: N818  # a request, not an error
+    """Raised out of work that a signal gave up."""
+
+
 class Interrupts:
     """While entered in the main thread, records the first signal instead of raising it."""
 
     def __init__(self) -> None:
         self.asked = False
+        self._raises = False
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
@@ -31,8 +38,24 @@ class Interrupts:
     ) -> None:
         self._restore()
 
+    @contextlib.contextmanager
+    def raising(self) -> Iterator[None]:
+        """While it is entered, a signal also raises `Interrupted`: for long work that can be given up."""
+        self._raises = True
+        try:
+            if self.asked:
+                raise Interrupted
+            yield
+        finally:
+            self._raises = False
+
     def _note(self, number: int, frame: FrameType | None) -> None:
         self.asked = True
+        if self._raises:
+            # A signal that comes while this one is handled must not raise in the clean-up.
+            self._raises = False
+            self._restore()
+            raise Interrupted
         # From here on a signal does what it did before training began.
         self._restore()
 

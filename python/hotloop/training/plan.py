@@ -55,6 +55,8 @@ class Plan:
             return "interrupted"
         if self._last_iteration is not None:
             return "iterations" if counters.iterations >= self._last_iteration else None
+        if counters.control.conditions.stop is not None:
+            return "controller"
         if counters.solved:
             return "solved"
         if train.steps is not None and counters.steps >= train.steps:
@@ -77,12 +79,11 @@ class Plan:
         """Whether a checkpoint falls on the end of these iterations."""
         return (self._checkpoint > 0 and iterations % self._checkpoint == 0) or iterations in self._checkpoints
 
-    def iterations_to_go(self, counters: Counters, change: int | None) -> int:
-        """How many iterations can be made before anything must be looked at, or settings change."""
+    def iterations_to_go(self, counters: Counters, *changes: int | None) -> int:
+        """Return how many iterations can be made before anything is due, or settings change."""
         done = counters.iterations
         ends = [(done // every + 1) * every for every in (self._record, self._checkpoint, self._evaluate) if every]
-        if change is not None:
-            ends.append(change)
+        ends += [change for change in changes if change is not None]
         if self._last_iteration is not None:
             ends.append(self._last_iteration)
             ends += [at for at in self._records | self._evaluations | self._checkpoints if at > done]

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from hotloop.tracking.store_url import StoreUrl
     from hotloop.training.callbacks import (
         CheckpointReport,
+        ControlReport,
         EvaluationReport,
         IterationReport,
         ProgressReport,
@@ -85,6 +86,10 @@ class Recorder(Callback):
     def evaluation(self, report: EvaluationReport) -> None:
         """Notes an evaluation."""
         self._note("evaluation", lambda: vars(report))
+
+    def control(self, report: ControlReport) -> None:
+        """Record what controllers decided."""
+        self._note("control", lambda: vars(report))
 
     def commit(self, report: CheckpointReport) -> int | None:
         """Write the event of a checkpoint that is about to be saved; return the length of the journal with it.

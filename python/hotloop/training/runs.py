@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from hotloop.tracking.store_url import StoreUrl
     from hotloop.training.evaluation import Evaluation
 
-Ending = Literal["solved", "steps", "episodes", "minutes", "iterations", "interrupted"]
+Ending = Literal["solved", "steps", "episodes", "minutes", "iterations", "controller", "interrupted"]
 
 
 @dataclass(frozen=True)

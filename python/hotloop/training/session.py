@@ -13,21 +13,26 @@ from hotloop.policies.spec import description
 from hotloop.ppo.learners import Learner, build, choose
 from hotloop.ppo.settings import Settings
 from hotloop.training import checkpoint as checkpoints
+from hotloop.training.controllers import controllers_from
 from hotloop.training.counters import Counters, Since
-from hotloop.training.evaluation import Evaluation, evaluate, evaluation_seed
+from hotloop.training.evaluation import Evaluation, Progress, evaluate, evaluate_on, evaluation_seed
+from hotloop.training.evaluation import Opponents as EvaluationOpponents
 from hotloop.training.manifest import check_ownership, identity, manifest
-from hotloop.training.python_evaluation import evaluate_python
+from hotloop.training.opponents import Opponents
 from hotloop.training.session_protocol import Introduction
-from hotloop.training.sources import make_source
+from hotloop.training.sources import make_runner, make_source
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from hotloop.config import Config, PolicyConfig
     from hotloop.runners.health import WorkerHealth
+    from hotloop.runners.processes import ProcessRunner
     from hotloop.runners.reports import Fault
     from hotloop.training.callbacks import IterationReport
     from hotloop.training.checkpoint import Arrays, Checkpoint
+    from hotloop.training.control import Controller, Decision
 
 
 class Session:
@@ -36,12 +41,19 @@ class Session:
     Args:
         config: The run's.
         first: Weights and statistics to begin with; the seed decides them if there are none.
+        opponents: Checkpoints of the frozen policies that `opponents.policies` names.
         attempt: How often the run was rolled back.
         debug: Whether to make iterations part by part and look at every array.
     """
 
     def __init__(
-        self, config: Config, *, first: tuple[Arrays, Arrays] | None = None, attempt: int = 0, debug: bool = False
+        self,
+        config: Config,
+        *,
+        first: tuple[Arrays, Arrays] | None = None,
+        opponents: Sequence[Checkpoint] = (),
+        attempt: int = 0,
+        debug: bool = False,
     ) -> None:
         self.config = config
         try:
@@ -56,6 +68,10 @@ class Session:
             self.learner = build(config, self.spec, rows, attempt=attempt, num_threads=threads)
             if first is not None:
                 put_first_weights(self.learner, *first)
+            self.opponents = Opponents(config, opponents, self.spec, self._learner_name)
+            if len(self.opponents):
+                self.learner.set_opponents(self.opponents.frozen())
+                self.source.set_policies(self.opponents.table(range(config.runner.num_envs)))
             self.source.reset(config.train.seed, attempt)
         except ValueError as error:
             self.source.close()
@@ -66,6 +82,7 @@ class Session:
         self.settings = Settings(config, rows)
         self.counters = Counters(attempt=attempt, recent=deque(maxlen=config.train.until_episodes))
         self.top: Top | None = None
+        self._evaluation_runner: ProcessRunner | None = None
         self._learners = [self._learner_name]
         self._notes: list[str] = []
 
@@ -86,7 +103,7 @@ class Session:
             work=f"{config.runner.num_envs} envs x {config.ppo.horizon} steps, policy {sizes} ({weights} weights)",
             parameters=weights,
             num_threads=self.learner.num_threads,
-            notes=(*self.learner.notes, *self._notes, *self.source.notes),
+            notes=(*self.learner.notes, *self._notes, *self.source.notes, *self.opponents.notes),
         )
 
     def workers(self) -> tuple[WorkerHealth, ...]:
@@ -123,7 +140,42 @@ class Session:
 
     def settings_now(self) -> dict[str, Any]:
         """The settings of the next iteration; each rollback has halved the learning rate."""
-        return self.settings.at(self.counters.iterations, 0.5**self.counters.attempt)
+        return self._settings_at(self.counters.iterations)
+
+    def _settings_at(self, iteration: int) -> dict[str, Any]:
+        conditions, scale = self.counters.control.conditions, 0.5**self.counters.attempt
+        settings = self.settings.at(iteration, scale)
+        if conditions.learning_rate is not None:
+            settings["learning_rate"] = conditions.learning_rate * scale
+        if conditions.entropy is not None:
+            settings["entropy"] = conditions.entropy
+        return settings
+
+    def controllers(self) -> list[Controller]:
+        """Return the controllers that the config asks for."""
+        return controllers_from(self.config, self.source, self.steps_per_iteration)
+
+    def apply(self, decision: Decision) -> None:
+        """Set what a controller decided; a `ValueError` says what the envs do not take."""
+        if decision.policies is not None:
+            self._check_policies(decision.policies)
+            self.source.set_policies(decision.policies)
+        if decision.reward:
+            self.source.set_reward_weights(decision.reward)
+        if decision.env:
+            self.source.configure(decision.env)
+            if self.counters.iterations == 0:
+                # Nothing has been played yet: the first episodes already have these options.
+                self.source.reset(self.config.train.seed, self.counters.attempt)
+
+    def _check_policies(self, table: Sequence[Sequence[int]]) -> None:
+        most = len(self.opponents)
+        for env, row in enumerate(table):
+            for seat, policy in enumerate(row):
+                if not 0 <= policy <= most:
+                    raise ValueError(
+                        f"the policy of env {env}, seat {seat} is {policy}: expected 0 (the learner) to {most}"
+                    )
 
     def advance(self, count: int, seconds: float) -> None:
         """Makes up to `count` iterations, which share their settings; none begins after these seconds."""
@@ -145,7 +197,7 @@ class Session:
 
     def record(self, *, with_statistics: bool) -> IterationReport:
         """The record of the iterations since the last one."""
-        settings = self.settings.at(max(0, self.counters.iterations - 1), 0.5**self.counters.attempt)
+        settings = self._settings_at(max(0, self.counters.iterations - 1))
         found = None
         if with_statistics:
             from hotloop.training.statistics import statistics
@@ -155,31 +207,62 @@ class Session:
         self.counters.since = Since()
         return report
 
-    def evaluate(self) -> Evaluation:
-        """Plays the run's evaluation episodes; `top` has the best of them."""
+    def evaluate(self, progress: Progress | None = None) -> Evaluation:
+        """Play the run's evaluation episodes under the current conditions; `top` has the best of them."""
+        return self._evaluate_native(progress) if is_native(self.config.env.name) else self._evaluate_python(progress)
+
+    def _evaluate_native(self, progress: Progress | None) -> Evaluation:
         train, env, repeat = self.config.train, self.config.env, self.config.runner.action_repeat
-        seed = evaluation_seed(train.seed)
-        if not is_native(env.name):
-            return self._evaluated(
-                evaluate_python(self.learner, self.config, episodes=train.evaluate_episodes, seed=seed)
-            )
-        self.top = Top(env.name, env.options, seed=seed, action_repeat=repeat)
-        found = evaluate(
+        conditions, seed = self.counters.control.conditions, evaluation_seed(train.seed)
+        options = {**env.options, **conditions.env}
+        opponents, names = None, None
+        if len(self.opponents):
+            opponents = EvaluationOpponents(self.opponents.players(), self.opponents.evaluation_table)
+            names = self.opponents.names
+        self.top = Top(env.name, options, seed=seed, action_repeat=repeat, policies=names)
+        return evaluate(
             self.learner,
             env.name,
-            env.options,
+            options,
             episodes=train.evaluate_episodes,
             seed=seed,
             num_threads=1,
             action_repeat=repeat,
             top=self.top,
+            reward_weights=conditions.reward,
+            opponents=opponents,
+            progress=progress,
         )
-        return self._evaluated(found)
 
-    def _evaluated(self, found: Evaluation) -> Evaluation:
-        self.counters.evaluation = found
-        self.counters.evaluated_at = self.counters.iterations
-        return found
+    def _evaluate_python(self, progress: Progress | None) -> Evaluation:
+        train, conditions = self.config.train, self.counters.control.conditions
+        if self._evaluation_runner is None:
+            env, layout = self.config.env, self.config.runner
+            count = min(layout.num_envs, train.evaluate_episodes)
+            self._evaluation_runner = make_runner(env.name, env.options, layout, count)
+        runner = self._evaluation_runner
+        try:
+            runner.configure(conditions.env)
+            runner.set_reward_weights(conditions.reward)
+            if len(self.opponents):
+                runner.set_policies(self.opponents.evaluation_table(range(runner.env_count)))
+            return evaluate_on(
+                self.learner,
+                runner,
+                episodes=train.evaluate_episodes,
+                seed=evaluation_seed(train.seed),
+                opponents=self.opponents.players(),
+                progress=progress,
+            )
+        except BaseException:
+            # Its groups may be in flight: the next evaluation starts workers of its own.
+            self._close_evaluation()
+            raise
+
+    def _close_evaluation(self) -> None:
+        if self._evaluation_runner is not None:
+            self._evaluation_runner.close()
+            self._evaluation_runner = None
 
     def save(self, folder: Path, date: str) -> Path:
         """Writes a checkpoint."""
@@ -198,6 +281,8 @@ class Session:
             "action_repeat": self.config.runner.action_repeat,
             "learners": self._learners,
         }
+        if len(self.opponents):
+            facts["opponents"] = self.opponents.hashes
         if conditions := self.learner.conditions():
             facts[self._learner_name] = conditions
         return checkpoints.save(
@@ -211,7 +296,10 @@ class Session:
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Goes to a checkpoint; after a rollback everything random is drawn anew from there."""
-        check_ownership(checkpoint, {**identity(self.config), "policy": self._policy_spec()})
+        expected = {**identity(self.config), "policy": self._policy_spec()}
+        if len(self.opponents):
+            expected["opponents"] = self.opponents.hashes
+        check_ownership(checkpoint, expected)
         attempt = self.counters.attempt
         state, envs, counters = checkpoint.state()
         weights, _ = checkpoint.policy()
@@ -223,6 +311,8 @@ class Session:
             raise CheckpointError(f"the checkpoint {checkpoint.path} does not fit this run: {error}") from None
         self._compare_learners(checkpoint.manifest)
         self.counters = Counters.from_json(counters, self.config.train.until_episodes)
+        # Snapshots of process workers do not carry these.
+        self.source.set_reward_weights(self.counters.control.conditions.reward)
         if attempt > self.counters.attempt:
             self.counters.attempt = attempt
             self.source.seed(self.config.train.seed, attempt)
@@ -243,6 +333,7 @@ class Session:
 
     def close(self) -> None:
         """Ends the envs' threads and processes."""
+        self._close_evaluation()
         self.source.close()
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from hotloop.config import Config
@@ -14,8 +15,9 @@ if TYPE_CHECKING:
     from hotloop.runners.reports import Fault
     from hotloop.training.callbacks import IterationReport
     from hotloop.training.checkpoint import Arrays, Checkpoint
+    from hotloop.training.control import Controller, Decision
     from hotloop.training.counters import Counters
-    from hotloop.training.evaluation import Evaluation
+    from hotloop.training.evaluation import Evaluation, Progress
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,13 @@ class TrainingSession(Protocol):
     def record(self, *, with_statistics: bool) -> IterationReport:
         """The record of the iterations since the last one."""
 
-    def evaluate(self) -> Evaluation:
+    def controllers(self) -> list[Controller]:
+        """Return the controllers that the config asks for."""
+
+    def apply(self, decision: Decision) -> None:
+        """Set what a controller decided."""
+
+    def evaluate(self, progress: Progress | None = None) -> Evaluation:
         """Plays the run's evaluation episodes, or does better than playing."""
 
     def save(self, folder: Path, date: str) -> Path:
@@ -90,7 +98,12 @@ class TrainingSession(Protocol):
 
 
 def open_session(
-    config: Config, *, first: tuple[Arrays, Arrays] | None = None, attempt: int = 0, debug: bool = False
+    config: Config,
+    *,
+    first: tuple[Arrays, Arrays] | None = None,
+    opponents: Sequence[Checkpoint] = (),
+    attempt: int = 0,
+    debug: bool = False,
 ) -> TrainingSession:
     """What `train.algorithm` stands for, at the start of a run."""
     if config.train.algorithm != "ppo":
@@ -99,4 +112,4 @@ def open_session(
         return TabularSession(config, first=first, attempt=attempt, debug=debug)
     from hotloop.training.session import Session
 
-    return Session(config, first=first, attempt=attempt, debug=debug)
+    return Session(config, first=first, opponents=opponents, attempt=attempt, debug=debug)

@@ -8,6 +8,8 @@ from hotloop import _core
 from hotloop.envs.spec import EnvSpec, native_spec
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from hotloop.config import Config
     from hotloop.config.models import RunnerConfig
     from hotloop.ppo.learners import Learner
@@ -33,6 +35,26 @@ class Source(Protocol):
 
     def take_faults(self) -> list[Fault]:
         """Return the faults of envs and workers, one by one, since the last call."""
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """The env's options that the config sets; of native envs also those with default values."""
+
+    @property
+    def reward_weights(self) -> dict[str, float]:
+        """The weight of each reward term."""
+
+    def check_options(self, options: Mapping[str, Any]) -> None:
+        """Raise a `ValueError` if these options cannot be changed between iterations."""
+
+    def configure(self, options: Mapping[str, Any]) -> None:
+        """Change options of all envs, each at its next reset."""
+
+    def set_reward_weights(self, weights: Mapping[str, float]) -> None:
+        """Change the weights of these reward terms, from the next step on."""
+
+    def set_policies(self, table: Sequence[Sequence[int]]) -> None:
+        """Set which policy plays each seat (`table[env][seat]`), from each env's next reset on."""
 
     def seed(self, seed: int, attempt: int) -> None:
         """Restarts every random stream; `attempt` is part of its key. `reset` or `restore` comes first."""
@@ -69,6 +91,7 @@ class NativeSource:
         self.spec = native_spec(env.name, env.options)
         self.rows = runner.num_envs * self.spec.seats
         self._debug = debug
+        self._env = env
         self._pool = _core.Pool(
             env.name,
             runner.num_envs,
@@ -86,6 +109,40 @@ class NativeSource:
     def take_faults(self) -> list[Fault]:
         """Return nothing: native envs are reset in place, and counted."""
         return []
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """The options that all envs began with, defaults included."""
+        return self._pool.options()
+
+    @property
+    def reward_weights(self) -> dict[str, float]:
+        """The weight of each reward term."""
+        return dict(zip(self.spec.terms, self._pool.weights(), strict=True))
+
+    def check_options(self, options: Mapping[str, Any]) -> None:
+        """Try the options on an env of its own."""
+        pool = _core.Pool(self._env.name, 1, num_threads=1, options=self._env.options)
+        try:
+            pool.configure(dict(options))
+        finally:
+            pool.close()
+
+    def configure(self, options: Mapping[str, Any]) -> None:
+        """Change options of all envs, each at its next reset."""
+        self._pool.configure(dict(options))
+
+    def set_reward_weights(self, weights: Mapping[str, float]) -> None:
+        """Change the weights of these reward terms, from the next step on."""
+        known = self.reward_weights
+        for name in weights:
+            if name not in known:
+                raise ValueError(f"there is no reward term {name!r}: expected {' or '.join(known)}")
+        self._pool.set_weights(list((known | dict(weights)).values()))
+
+    def set_policies(self, table: Sequence[Sequence[int]]) -> None:
+        """Set which policy plays each seat, from each env's next reset on."""
+        self._pool.set_policies([policy for seats in table for policy in seats])
 
     def seed(self, seed: int, attempt: int) -> None:
         """Restarts every random stream."""
@@ -143,6 +200,31 @@ class ServedSource:
     def take_faults(self) -> list[Fault]:
         """Return nothing: only process workers report single faults."""
         return []
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """The options that all envs began with."""
+        return self.runner.options
+
+    @property
+    def reward_weights(self) -> dict[str, float]:
+        """The weight of each reward term."""
+        return self.runner.reward_weights
+
+    def check_options(self, options: Mapping[str, Any]) -> None:
+        """Accept everything: an env looks at the options of `reset` itself."""
+
+    def configure(self, options: Mapping[str, Any]) -> None:
+        """Change options of all envs, each at its next reset."""
+        self.runner.configure(options)
+
+    def set_reward_weights(self, weights: Mapping[str, float]) -> None:
+        """Change the weights of these reward terms, from the next step on."""
+        self.runner.set_reward_weights(weights)
+
+    def set_policies(self, table: Sequence[Sequence[int]]) -> None:
+        """Set which policy plays each seat, from each env's next reset on."""
+        self.runner.set_policies(table)
 
     def seed(self, seed: int, attempt: int) -> None:
         """Restarts every random stream."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from hotloop.envs.loader import load_env, whole_name
 from hotloop.errors import TrainingError
 from hotloop.training import checkpoint as checkpoints
+from hotloop.training.opponents import find_policy, keep, kept, named_code
 from hotloop.training.runs import RunFolder, find_run, find_store, home_of
 from hotloop.training.trainer import Trainer
 from hotloop.training.trust import must_be_trusted, named_in, remember
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from hotloop.config import Config
     from hotloop.training.callbacks import Callback
     from hotloop.training.checkpoint import Arrays, Checkpoint
+    from hotloop.training.control import Controller
     from hotloop.training.plan import Repetition
 
 _DEBUG_SETTINGS: Final = {"track": {"interval": 1}, "runner": {"num_threads": 1}}
@@ -33,6 +35,8 @@ def begin(
     callbacks: Sequence[Callback] = (),
     repeated: Repetition | None = None,
     first: tuple[Arrays, Arrays] | None = None,
+    opponents: Sequence[Checkpoint] | None = None,
+    controllers: Sequence[Controller] = (),
     recorded: bool = True,
     trainer: type[Trainer] = Trainer,
 ) -> Trainer:
@@ -48,6 +52,8 @@ def begin(
         callbacks: Listeners.
         repeated: Recorded schedule to follow, for `verify`.
         first: Initial weights, if they are already loaded.
+        opponents: Frozen opponents, if they are already loaded; those that the config names by default.
+        controllers: Controllers besides those of the config.
         recorded: Whether to write a journal.
         trainer: The class to build.
     """
@@ -59,17 +65,25 @@ def begin(
     if debug:
         config = _with(config, _DEBUG_SETTINGS)
     url = find_store(store, home, trackers=config.track.trackers)
-    source = None if init_from is None else _find_policy(init_from, home)
+    source = None if init_from is None else find_policy(init_from, home)
+    if opponents is None:
+        opponents = [find_policy(name, home) for name in config.opponents.policies]
+        for opponent in opponents:
+            must_be_trusted(opponent.path.parent.parent, named_code([opponent]), trust=False)
     folder = RunFolder.create(config, name=name, given_home=home)
     try:
         if source is not None:
             # A copy: the run can be repeated after the other one was deleted.
             checkpoints.keep_first(folder.path, source)
             first = source.policy()
+        keep(folder.path, opponents)
+        remember(folder.path, named_code(opponents))
         return trainer(
             config,
             folder,
             first=first,
+            opponents=kept(folder.path, config),
+            controllers=controllers,
             debug=debug,
             callbacks=callbacks,
             store=url,
@@ -91,6 +105,7 @@ def resume(
     store: str | Path | None = None,
     debug: bool = False,
     callbacks: Sequence[Callback] = (),
+    controllers: Sequence[Controller] = (),
     trust: bool = False,
 ) -> Trainer:
     """Return the trainer of an existing run, at its newest usable checkpoint, or at its start if it has none."""
@@ -108,7 +123,8 @@ def resume(
             _refuse_other_schedule(config, changed)
             config = _with(config, {"train": changed})
             folder.write_config(config)
-        must_be_trusted(path, named_in(config), trust=trust)
+        opponents = kept(path, config)
+        must_be_trusted(path, [*named_in(config), *named_code(opponents)], trust=trust)
         load_env(config.env.name)
         if learner:
             # Named by whoever resumes, so its code is trusted; the run keeps the change.
@@ -119,13 +135,23 @@ def resume(
             # For this session only: the stored config stays as it is.
             config = _with(config, _DEBUG_SETTINGS)
         first = checkpoints.kept_first(path)
-        trainer = Trainer(config, folder, first=first, debug=debug, callbacks=callbacks, store=url)
+        trainer = Trainer(
+            config,
+            folder,
+            first=first,
+            opponents=opponents,
+            controllers=controllers,
+            debug=debug,
+            callbacks=callbacks,
+            store=url,
+        )
         trainer.restore_newest()
     except BaseException:
         folder.release()
         raise
     if changed:
         trainer.session.counters.solved = False
+        trainer.session.counters.control.conditions.stop = None
     return trainer
 
 
@@ -144,10 +170,3 @@ def _refuse_other_schedule(config: Config, changed: Mapping[str, Any]) -> None:
             f"train.steps is {config.train.steps} and cannot change: a linear schedule ends there. "
             "Begin a new run from this one's weights instead (init_from)"
         )
-
-
-def _find_policy(init_from: str | Path, home: str | Path | None) -> Checkpoint:
-    path = Path(init_from)
-    if not (path / "manifest.json").is_file():
-        path = find_run(init_from, home)
-    return checkpoints.open_policy(path)

@@ -10,6 +10,7 @@ import contextlib
 import dataclasses
 import math
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
@@ -22,13 +23,16 @@ from hotloop.training import checkpoint as checkpoints
 from hotloop.training.callbacks import (
     Callback,
     CheckpointReport,
+    ControlReport,
+    EvaluationProgress,
     EvaluationReport,
     ProgressReport,
     StartReport,
     TroubleReport,
 )
+from hotloop.training.control import ControlPlane, ControlState, timeless
 from hotloop.training.files import remove_leftovers
-from hotloop.training.interrupts import Interrupts
+from hotloop.training.interrupts import Interrupted, Interrupts
 from hotloop.training.plan import PACE, Plan, Repetition
 from hotloop.training.recorder import Recorder, Unrecorded, plain
 from hotloop.training.runs import Ending, Run, RunFolder, now
@@ -38,6 +42,7 @@ if TYPE_CHECKING:
     from hotloop.config import Config
     from hotloop.tracking.store_url import StoreUrl
     from hotloop.training.checkpoint import Arrays, Checkpoint
+    from hotloop.training.control import Controller
 
 # So many gradient steps that are not finite, within one record, are no accident.
 _REPEATED: Final = 3
@@ -64,6 +69,8 @@ class Trainer:
         folder: RunFolder,
         *,
         first: tuple[Arrays, Arrays] | None,
+        opponents: Sequence[Checkpoint] = (),
+        controllers: Sequence[Controller] = (),
         debug: bool,
         callbacks: Sequence[Callback],
         store: StoreUrl | None,
@@ -78,13 +85,27 @@ class Trainer:
         self._recorder = recorder(folder.path, store=store, trackers=config.track.trackers)
         self._alerts = Alerts(config.train.until_episodes)
         self._callbacks = tuple(callbacks)
-        self._session: TrainingSession = open_session(config, first=first, debug=debug)
+        self._opponents = opponents
+        self._session: TrainingSession = self._open()
+        try:
+            self._control = ControlPlane([*self._session.controllers(), *controllers])
+        except BaseException:
+            self._session.close()
+            raise
         self._plan = Plan(config, self._session.steps_per_iteration, repeated)
         self._resumed_at: int | None = None
         self._notes: list[str] = []
         self._saved_at: int | None = None
         self._is_best = False
         self._shown_at = (0, 0.0)
+        self._evaluating_shown = 0.0
+        self._stop = False
+        self._interrupts = Interrupts()
+
+    def _open(self, attempt: int = 0) -> TrainingSession:
+        return open_session(
+            self._config, first=self._first, opponents=self._opponents, attempt=attempt, debug=self._debug
+        )
 
     @property
     def path(self) -> Path:
@@ -95,6 +116,10 @@ class Trainer:
     def session(self) -> TrainingSession:
         """What learns, for a look at it after the end."""
         return self._session
+
+    def request_stop(self) -> None:
+        """End the run after the current iterations, with a checkpoint, as Ctrl-C does; from any thread."""
+        self._stop = True
 
     def restore_newest(self) -> None:
         """Restore the newest usable checkpoint and delete everything recorded after it."""
@@ -117,31 +142,29 @@ class Trainer:
                 found = checkpoints.open_checkpoint(path)
                 self._rebuild(max(attempt, found.manifest["attempt"]))
                 self._session.restore(found)
+                self._control.restore(self._session.counters.control)
             except CheckpointError as error:
                 self._notes.append(f"refused: {error}")
             else:
                 return found
         self._rebuild(attempt)
+        self._control.restore(ControlState())
         return None
 
     def _rebuild(self, attempt: int) -> None:
         """Makes the session anew if it was made for another attempt, which is part of every random key."""
         if self._session.counters.attempt != attempt:
             self._session.close()
-            self._session = open_session(self._config, first=self._first, attempt=attempt, debug=self._debug)
+            self._session = self._open(attempt)
 
     def run(self) -> Run:
         """Trains to the end."""
         folder = self._folder
         try:
-            with Interrupts() as interrupts, _unhindered():
+            with self._interrupts, _unhindered():
                 self._start()
                 try:
-                    ending = self._loop(interrupts)
-                    while ending != "interrupted" and self._session.counters.since.iterations and self._record():
-                        # Rolled back at the very last: the end is still to come.
-                        ending = self._loop(interrupts)
-                    run = self._finish(ending)
+                    run = self._finish(self._train())
                 except WorkersFailedError as error:
                     self._tell_faults()
                     self._give_up(error)
@@ -158,6 +181,20 @@ class Trainer:
             self._session.close()
             folder.release()
         return run
+
+    def _train(self) -> Ending:
+        """Run the loop, and what falls on the end of the run."""
+        try:
+            ending = self._loop()
+            while ending != "interrupted" and self._session.counters.since.iterations and self._record():
+                # Rolled back at the very last: the end is still to come.
+                ending = self._loop()
+            # An interrupted run will go on; what it has not recorded or evaluated yet comes then.
+            if ending != "interrupted" and self._config.train.evaluate_episodes:
+                self._evaluate()
+        except Interrupted:
+            return "interrupted"
+        return ending
 
     def _note_failure(self, why: str) -> None:
         counters = self._session.counters
@@ -187,29 +224,59 @@ class Trainer:
             self._folder.tell_status("running", **self._facts())
         self._tell("start", report)
 
-    def _loop(self, interrupts: Interrupts) -> Ending:
-        """Iterations and what falls between them, until a limit is reached."""
+    def _loop(self) -> Ending:
+        """Run iterations and everything that falls between them, until a limit is reached."""
         plan = self._plan
-        while (ending := plan.ending(self._session.counters, interrupted=interrupts.asked)) is None:
+        while True:
+            # Before the first iteration too: a resumed run may have been interrupted in the middle of this.
+            if self._between_iterations():
+                continue
             session = self._session
-            before = session.counters.iterations
-            count = plan.iterations_to_go(session.counters, session.next_change())
+            ending = plan.ending(session.counters, interrupted=self._interrupts.asked or self._stop)
+            if ending is not None:
+                return ending
+            changes = session.next_change(), self._control.next_decision(session.counters.iterations)
+            count = plan.iterations_to_go(session.counters, *changes)
             session.advance(count, plan.seconds_to_go(session.counters))
             self._tell_faults()
             self._show_progress()
-            done = session.counters.iterations
-            if done == before:
-                # The time was up before an iteration was: nothing is due again.
-                continue
-            if plan.is_record_due(done) and self._record():
-                continue
-            if plan.is_evaluation_due(done):
-                self._evaluate()
-            if plan.is_record_due(done):
-                self._look_whether_solved()
-            if self._is_best or plan.is_checkpoint_due(done):
-                self._checkpoint()
-        return ending
+
+    def _between_iterations(self) -> bool:
+        """Do everything that is due at this iteration count and was not done yet; return whether it rolled back."""
+        plan, counters = self._plan, self._session.counters
+        done = counters.iterations
+        if done and plan.is_record_due(done) and counters.since.iterations and self._record():
+            return True
+        if done and plan.is_evaluation_due(done):
+            self._evaluate()
+        if done and plan.is_record_due(done):
+            self._look_whether_solved()
+        if self._control.is_due(counters):
+            self._decide()
+        if self._is_best or (done and plan.is_checkpoint_due(done) and self._saved_at != done):
+            self._checkpoint()
+        return False
+
+    def _decide(self) -> None:
+        """Ask the controllers, and set what they decide."""
+        counters = self._session.counters
+        decisions = self._control.decide(counters)
+        for name, decision in decisions:
+            try:
+                self._session.apply(decision)
+            except (TypeError, ValueError) as error:
+                raise TrainingError(f"the controller {name!r} decided what cannot be set: {error}") from None
+        if any(decision.env or decision.reward for _, decision in decisions):
+            # Returns from before do not compare with those to come.
+            counters.best = None
+        if decisions:
+            report = ControlReport(
+                counters.iterations,
+                counters.steps,
+                "; ".join(decision.what or name for name, decision in decisions),
+                [{"controller": name, **decision.changes()} for name, decision in decisions],
+            )
+            self._tell("control", report)
 
     def _tell_faults(self) -> None:
         """Tells of Python envs and processes that were replaced."""
@@ -250,6 +317,7 @@ class Trainer:
             return True
         closely = every > 0 and counters.iterations // every != before // every
         report = session.record(with_statistics=closely)
+        counters.control.record = timeless(report)
         self._tell("iteration", report)
         if dropped:
             self._tell_trouble("not-finite", f"{dropped} gradient steps were not finite and were left out")
@@ -294,15 +362,27 @@ class Trainer:
         return path
 
     def _evaluate(self, *, confirms: bool = False) -> None:
+        """Evaluate once per iteration count; a signal gives the evaluation up and raises `Interrupted`."""
         counters = self._session.counters
         if counters.evaluated_at != counters.iterations:
-            found = self._session.evaluate()
+            with self._interrupts.raising():
+                found = self._session.evaluate(self._show_evaluating)
+            counters.evaluation, counters.evaluated_at = found, counters.iterations
             self._keep_best()
             if not math.isnan(found.mean) and (counters.best is None or found.mean > counters.best.mean):
                 counters.best = found
                 self._is_best = True
             report = EvaluationReport(counters.iterations, counters.steps, found, self._is_best, confirms)
             self._tell("evaluation", report)
+
+    def _show_evaluating(self, done: int, episodes: int) -> None:
+        now = time.monotonic()
+        if now - self._evaluating_shown >= PACE:
+            self._evaluating_shown = now
+            counters = self._session.counters
+            report = EvaluationProgress(counters.iterations, counters.steps, done, episodes)
+            for callback in self._callbacks:
+                callback.evaluating(report)
 
     def _keep_best(self) -> None:
         """Keeps the best episodes of all evaluations; an algorithm that knows its result without playing has none."""
@@ -316,6 +396,7 @@ class Trainer:
         counters, train = self._session.counters, self._config.train
         if (
             train.until is None
+            or not self._control.finished
             or counters.episodes < max(counters.confirm_after, train.until_episodes)
             or not self._session.promises(train.until)
         ):
@@ -335,8 +416,8 @@ class Trainer:
             counters.journal_bytes = self._recorder.commit(report)
             self._session.save(self._folder.checkpoints, now())
             if self._is_best:
-                assert counters.best is not None
-                checkpoints.tell_best(self._folder.checkpoints, counters.steps, counters.best.mean)
+                assert counters.evaluation is not None
+                checkpoints.tell_best(self._folder.checkpoints, counters.steps, counters.evaluation.mean)
             checkpoints.prune(self._folder.checkpoints, self._config.train.keep_last)
         self._tell_faults()
         self._saved_at = counters.iterations
@@ -345,9 +426,6 @@ class Trainer:
 
     def _finish(self, ending: Ending) -> Run:
         counters = self._session.counters
-        # An interrupted run will go on; what it has not recorded or evaluated yet comes then.
-        if ending != "interrupted" and self._config.train.evaluate_episodes:
-            self._evaluate()
         if self._is_best or self._saved_at != counters.iterations:
             self._checkpoint()
         run = Run(

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 # limits, which may have changed since.
 _PASSED_OVER: Final = {"seconds", "seconds_in", "steps_per_second", "time", "at", "sample", "confirms"}
 # What is told on fixed counts of iterations; all else depends on the clock or the machine.
-_REPEATED: Final = ("iteration", "evaluation")
+_REPEATED: Final = ("iteration", "evaluation", "control")
 # Means over a record are summed in the pieces that the clock made, so their last digits may differ.
 _CLOSE: Final = 1e-6
 
@@ -63,11 +63,11 @@ def verify(
     from hotloop import _core
     from hotloop.config.loader import stored_config
     from hotloop.envs.loader import load_env
-    from hotloop.training import start
+    from hotloop.training import opponents, start
 
     path = find_run(run, home)
     config = stored_config(path / "config.yaml")
-    must_be_trusted(path, named_in(config), trust=trust)
+    must_be_trusted(path, [*named_in(config), *opponents.named_code(opponents.kept(path, config))], trust=trust)
     load_env(config.env.name)
     notes: list[str] = []
     kept, damages = _kept(path / "checkpoints")
@@ -89,6 +89,7 @@ def verify(
             callbacks=[older, *callbacks],
             repeated=_repetition(path / "metrics.jsonl", kept),
             first=kept_first(path),
+            opponents=opponents.kept(path, config),
         )
         again = repeated.run()
         notes += _other_conditions(found.manifest, newest_good(again.path / "checkpoints", notes.append))

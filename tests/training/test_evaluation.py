@@ -1,4 +1,4 @@
-"""Evaluation on Python envs: which episodes count."""
+"""Evaluation: which episodes count, and how they are summarised."""
 
 from pathlib import Path
 from typing import Any
@@ -8,7 +8,8 @@ import pytest
 
 from hotloop.config import Config, ConfigError, load_config
 from hotloop.envs.spec import native_spec
-from hotloop.training.python_evaluation import evaluate_python
+from hotloop.training.evaluation import Evaluation, check_fit, evaluate, evaluate_on
+from hotloop.training.sources import make_runner
 
 ENVS = """
 import numpy as np
@@ -36,6 +37,7 @@ class Vector:
 
     def close(self):
         pass
+
 """
 
 
@@ -46,6 +48,12 @@ class Still:
 
     def act(self, obs: Any, mask: Any = None, **_: Any) -> Any:
         return np.zeros(len(obs), np.int64), None, None
+
+
+def evaluate_config(config: Config, *, episodes: int, progress: Any = None) -> Evaluation:
+    count = min(config.runner.num_envs, episodes)
+    with make_runner(config.env.name, config.env.options, config.runner, count) as runner:
+        return evaluate_on(Still(), runner, episodes=episodes, seed=0, progress=progress)
 
 
 @pytest.fixture
@@ -61,22 +69,46 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_rows_that_end_apart_count_equally_often(config: Any) -> None:
-    found = evaluate_python(Still(), config([2, 3, 7]), episodes=6, seed=0)
+    found = evaluate_config(config([2, 3, 7]), episodes=6)
     assert (found.episodes, found.mean, found.length_mean) == (6, 4.0, 4.0)
 
 
 def test_an_episode_that_never_ends_counts_as_it_stands(config: Any) -> None:
-    found = evaluate_python(Still(), config([5, 5, -1]), episodes=3, seed=0)
+    found = evaluate_config(config([5, 5, -1]), episodes=3)
     assert found.episodes == 3
     assert found.mean == pytest.approx((5 + 5 + 10_000) / 3)
 
 
 def test_seats_that_nobody_takes_have_no_episodes(config: Any) -> None:
-    found = evaluate_python(Still(), config([4, 0, 6]), episodes=4, seed=0)
+    found = evaluate_config(config([4, 0, 6]), episodes=4)
     assert (found.episodes, found.mean) == (4, 5.0)
 
 
 def test_an_env_with_other_spaces_than_the_policy_knows_is_refused(config: Any) -> None:
-    known = native_spec("cartpole")
-    with pytest.raises(ConfigError, match="the policy does not fit vectors:Vector with these options"):
-        evaluate_python(Still(), config([2, 2, 2]), episodes=1, seed=0, known=known)
+    made = config([2, 2, 2])
+    with (
+        make_runner(made.env.name, made.env.options, made.runner, 1) as runner,
+        pytest.raises(ConfigError, match="the policy does not fit vectors:Vector with these options"),
+    ):
+        check_fit(native_spec("cartpole"), runner.env_spec, made.env.name)
+
+
+def two() -> Config:
+    return load_config("tests.training.opponent_env:Two", overrides={"runner.num_envs": 1, "runner.num_workers": 0})
+
+
+def test_an_episode_of_several_agents_counts_once() -> None:
+    found = evaluate_config(two(), episodes=3)
+    assert (found.episodes, found.mean, found.std, found.length_mean) == (3, 12.5, 0.0, 5.0)
+    native = evaluate(Still(), "tag", {"seats": 3, "max_steps": 6}, episodes=5, seed=0)
+    assert (native.episodes, native.length_mean) == (5, 6.0)
+
+
+def test_progress_is_told_in_episodes() -> None:
+    told: list[tuple[int, int]] = []
+    evaluate_config(two(), episodes=3, progress=lambda *progress: told.append(progress))
+    assert told == [(1, 3), (2, 3), (3, 3)]
+    told.clear()
+    evaluate(Still(), "cartpole", {}, episodes=1500, seed=0, progress=lambda *progress: told.append(progress))
+    assert told == sorted(told)
+    assert told[-1] == (1500, 1500)

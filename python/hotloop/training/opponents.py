@@ -1,0 +1,170 @@
+"""Frozen opponents of a run: policies of other runs, copied into its folder, that play some of the seats."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from math import floor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from hotloop.envs.spec import EnvSpec
+from hotloop.errors import CheckpointError, ConfigError
+from hotloop.ppo.learners import build_player
+from hotloop.training import checkpoint as checkpoints
+from hotloop.training.checkpoint import Checkpoint
+from hotloop.training.files import place_folder
+from hotloop.training.runs import find_run
+from hotloop.training.trust import must_be_trusted
+
+if TYPE_CHECKING:
+    from hotloop.config import Config
+    from hotloop.policies.protocol import BatchPolicy
+
+_FOLDER: Final = "opponents"
+_POLICY: Final = "policy.safetensors"
+_MANIFEST: Final = "manifest.json"
+LEARNER: Final = "learner"
+
+
+def find_policy(name: str | Path, home: str | Path | None) -> Checkpoint:
+    """Return the checkpoint that a run's name, a run's folder or a checkpoint's folder stands for."""
+    path = Path(name)
+    if not (path / _MANIFEST).is_file():
+        path = find_run(name, home)
+    return checkpoints.open_policy(path)
+
+
+def keep(run: Path, found: Sequence[Checkpoint]) -> None:
+    """Copy opponents into a run's folder: the run does not need the others any more."""
+    for number, opponent in enumerate(found, 1):
+        files = {name: (opponent.path / name).read_bytes() for name in (_POLICY, _MANIFEST)}
+        place_folder(run / _FOLDER / str(number), files)
+
+
+def kept(run: Path, config: Config) -> list[Checkpoint]:
+    """Return the opponents in a run's folder; a damaged one is refused."""
+    found = []
+    for number in range(1, len(config.opponents.policies) + 1):
+        path = run / _FOLDER / str(number)
+        try:
+            manifest = json.loads((path / _MANIFEST).read_bytes())
+            data = (path / _POLICY).read_bytes()
+            sound = hashlib.sha256(data).hexdigest() == manifest["files"][_POLICY]["sha256"]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise CheckpointError(f"the opponent {path} is damaged or missing: {error}") from None
+        if not sound:
+            raise CheckpointError(f"the opponent {path} is damaged: {_POLICY} does not match the manifest")
+        found.append(Checkpoint(path, manifest))
+    return found
+
+
+def named_code(found: Sequence[Checkpoint]) -> list[str]:
+    """Return the code that opponents name: modules of the user's own."""
+    return [each.manifest["policy"]["module"] for each in found if "module" in each.manifest.get("policy", {})]
+
+
+def opponents_of(run: Path, spec: EnvSpec, *, trust: bool) -> Opponents | None:
+    """Return the opponents that a run trains against, to evaluate its policy; `None` if there are none."""
+    from hotloop.config.loader import stored_config
+
+    config = stored_config(run / "config.yaml")
+    if not config.opponents.policies:
+        return None
+    found = kept(run, config)
+    must_be_trusted(run, named_code(found), trust=trust)
+    return Opponents(config, found, spec, config.train.learner)
+
+
+class Opponents:
+    """The opponents of a run, checked against its env and learner."""
+
+    def __init__(self, config: Config, found: Sequence[Checkpoint], spec: EnvSpec, learner: str) -> None:
+        self._config = config.opponents
+        self._names = [f"{name} at step {each.steps}" for name, each in zip(self._config.policies, found, strict=True)]
+        self._found = found
+        self._spec = spec
+        self._seats = spec.seats
+        self._check(learner)
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def _check(self, learner: str) -> None:
+        config = self._config
+        if bool(config.policies) != bool(config.seats):
+            missing = "opponents.seats" if config.policies else "opponents.policies"
+            raise ConfigError(f"opponents.policies and opponents.seats belong together: set {missing}")
+        for seat in config.seats:
+            if not 0 <= seat < self._seats:
+                raise ConfigError(f"opponents.seats has {seat}: the env has the seats 0 to {self._seats - 1}")
+        if config.policies and len(set(config.seats)) == self._seats:
+            raise ConfigError(f"opponents.seats has all {self._seats} seats: leave at least one to the learner")
+        for name, opponent in zip(config.policies, self._found, strict=True):
+            manifest = opponent.manifest
+            if "table" in manifest:
+                raise ConfigError(f"opponents.policies has {name!r}, which is a table: only networks can be opponents")
+            trained = EnvSpec.from_json(manifest)
+            if not trained.fits(self._spec):
+                raise ConfigError(
+                    f"opponents.policies has {name!r}, which was trained on {manifest['env']} with other spaces: "
+                    f"{trained.observation} and {trained.action}, not {self._spec.observation} and {self._spec.action}"
+                )
+            if learner == "native" and (other := {"module", "encoder"} & manifest["policy"].keys()):
+                raise ConfigError(
+                    f"opponents.policies has {name!r}, whose policy has {'a '.join(['', *sorted(other)])} of its own: "
+                    "set train.learner=torch"
+                )
+
+    @property
+    def hashes(self) -> list[str]:
+        """Identity of each opponent, for the manifest."""
+        return [each.manifest["files"][_POLICY]["sha256"] for each in self._found]
+
+    @property
+    def notes(self) -> list[str]:
+        """Who plays where, for people."""
+        if not self._found:
+            return []
+        seats = ", ".join(map(str, self._config.seats))
+        share = "" if self._config.share == 1.0 else f" in {self._config.share:.0%} of the envs"
+        return [f"opponents play seat {seats}{share}: {'; '.join(self._names)}"]
+
+    def frozen(self) -> list[tuple[dict[str, Any], checkpoints.Arrays, checkpoints.Arrays]]:
+        """Return description, weights and statistics of each, as learners take them."""
+        return [(each.manifest["policy"], *each.policy()) for each in self._found]
+
+    def players(self) -> list[BatchPolicy]:
+        """Return policies that act, for evaluations."""
+        made: list[BatchPolicy] = []
+        for opponent in self._found:
+            manifest, (weights, statistics) = opponent.manifest, opponent.policy()
+            player = build_player(self._spec, manifest["policy"], manifest["normalize_observations"])
+            player.set_arrays(weights)
+            player.set_state({name: array for name, array in statistics.items() if name.startswith("observations.")})
+            made.append(player)
+        return made
+
+    def table(self, envs: range, share: float | None = None) -> list[list[int]]:
+        """Return the policy of each seat: opponents take turns over the envs that have any."""
+        share = self._config.share if share is None else share
+        rows = []
+        for env in envs:
+            row = [0] * self._seats
+            # Spread evenly; this many envs before had opponents.
+            before = floor(env * share)
+            if floor((env + 1) * share) > before:
+                for place, seat in enumerate(self._config.seats):
+                    row[seat] = 1 + (before + place) % len(self._found)
+            rows.append(row)
+        return rows
+
+    def evaluation_table(self, envs: range) -> list[list[int]]:
+        """Return the policy of each seat in evaluations, which always have opponents."""
+        return self.table(envs, share=1.0)
+
+    def names(self, env: int) -> list[str]:
+        """Return who plays each seat of an evaluation's env, in words."""
+        (row,) = self.evaluation_table(range(env, env + 1))
+        return [LEARNER if policy == 0 else self._names[policy - 1] for policy in row]
