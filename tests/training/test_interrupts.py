@@ -12,7 +12,7 @@ import pytest
 
 import hotloop
 from hotloop.training import Callback, Run
-from hotloop.training.callbacks import CheckpointReport, IterationReport
+from hotloop.training.callbacks import CheckpointReport, EvaluationProgress, IterationReport
 from tests.training.processes import newest_policy, recorded
 
 SMALL: dict[str, Any] = {
@@ -42,6 +42,32 @@ class Signals(Callback):
     def checkpoint(self, report: CheckpointReport) -> None:
         if self.asked and self.twice:
             os.kill(os.getpid(), self.number)
+
+
+class StrikesEvaluation(Callback):
+    """Sends a signal while an evaluation is going on."""
+
+    def evaluating(self, report: EvaluationProgress) -> None:
+        assert report.done < report.episodes
+        os.kill(os.getpid(), signal.SIGINT)
+
+
+@pytest.mark.parametrize("env", ["cartpole", "tests.runners.python_envs:counter"])
+def test_a_signal_gives_up_an_evaluation_which_comes_when_the_run_goes_on(env: str, tmp_path: Path) -> None:
+    config = {**SMALL, "runner.num_workers": 1, "train.checkpoint_every": 0, "train.evaluate_episodes": 30}
+
+    def begin(home: Path, *callbacks: Callback) -> Run:
+        return hotloop.train(env, steps=STEPS, config=config, name="run", home=home, callbacks=callbacks)
+
+    whole = begin(tmp_path / "whole")
+    run = begin(tmp_path, StrikesEvaluation())
+    assert (run.ended, run.iterations, run.evaluation) == ("interrupted", 5, None)
+    assert (run.path / "checkpoints" / str(run.steps)).is_dir()
+    again = hotloop.train(resume=run.path)
+    assert newest_policy(run.path) == newest_policy(whole.path)
+    events = [[(event["event"], event["iterations"]) for event in recorded(path)] for path in (run.path, whole.path)]
+    assert events[0] == events[1]
+    assert again.evaluation == whole.evaluation
 
 
 def trained(home: Path, *callbacks: Callback) -> Run:

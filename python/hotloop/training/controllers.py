@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from hotloop.config.models import LinearSchedule, StageConfig
     from hotloop.training.sources import Source
 
-# A schedule moves in this many steps, so that many iterations can be made in one native call.
-_MOVES: Final = 64
+# A schedule moves at most this often, so that many iterations can be made in one native call.
+_MOVES: Final = 32
 
 
 class Schedule:
@@ -28,7 +28,7 @@ class Schedule:
         self._part, _, self._key = config.key.partition(".")
         self._whole = whole
         iterations = math.ceil((config.end_step - config.begin_step) / steps_per_iteration)
-        self._every = max(1, iterations // _MOVES)
+        self._every = max(1, math.ceil(iterations / _MOVES))
         self._value: float | None = None
         self._over = False
 
@@ -54,7 +54,7 @@ class Schedule:
         if value == self._value:
             return None
         self._value = value
-        changed, what = {self._key: value}, f"{self.name} is {value:g}"
+        changed, what = {self._key: value}, f"{self.name} = {value:g}"
         return Decision(env=changed, what=what) if self._part == "env" else Decision(reward=changed, what=what)
 
     def state(self) -> dict[str, Any]:
@@ -93,16 +93,16 @@ class Stages:
     def decide(self, situation: Situation) -> Decision | None:
         """Return the options of the first stage at the start, of the next one after a promotion."""
         if situation.iterations == 0:
-            return self._enter("starts with")
+            return self._enter()
         until, found = self._stages[self._stage].until, situation.evaluation
         if situation.evaluated_at != situation.iterations or found is None or until is None or not found.mean >= until:
             return None
         self._stage += 1
-        return self._enter(f"mean return {found.mean:.6g} reaches {until:g}: goes on with")
+        return self._enter(f": mean return {found.mean:.6g} reached {until:g}")
 
-    def _enter(self, why: str) -> Decision:
+    def _enter(self, why: str = "") -> Decision:
         stage = self._stages[self._stage]
-        what = f"{why} stage {stage.name} ({self._stage + 1} of {len(self._stages)})"
+        what = f"stage {stage.name} ({self._stage + 1} of {len(self._stages)}){why}"
         return Decision(env={**self._env, **stage.env}, reward={**self._reward, **stage.reward}, what=what)
 
     def state(self) -> dict[str, Any]:
