@@ -11,6 +11,9 @@ pub enum Error {
     /// The call does not fit what the runner is doing now.
     #[error("{0}")]
     State(String),
+    /// There is not enough memory for what the caller asked for.
+    #[error("{0}")]
+    Memory(String),
     /// An env broke its promises; a bug in the env, not in the call.
     #[error("{0}")]
     Env(String),

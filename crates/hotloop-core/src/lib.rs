@@ -16,6 +16,7 @@ pub mod fork;
 pub mod group;
 pub mod group_state;
 pub mod math;
+pub mod memory;
 pub mod options;
 pub mod panics;
 pub mod parallel;

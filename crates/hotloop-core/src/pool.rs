@@ -11,6 +11,7 @@ use crate::env::{EnvKind, Spec};
 use crate::error::{Error, Result, input, state};
 use crate::group::{Autoreset, Finals, Group, Keep, Rules};
 use crate::group_state::GroupState;
+use crate::memory;
 use crate::options::{Options, Value};
 use crate::panics;
 use crate::simd::{BLOCK, Isa};
@@ -76,6 +77,7 @@ impl Pool {
         if envs == 0 || envs > u32::MAX as usize / spec.seats {
             return input(format!("num_envs is {envs}: expected 1 to {}", u32::MAX as usize / spec.seats));
         }
+        require_envs(env.name, &spec, envs)?;
         let most_threads = setup.num_threads.unwrap_or_else(cpu::usable_cores);
         if most_threads == 0 || most_threads > 4096 {
             return input(format!("num_threads is {most_threads}: expected 1 to 4096"));
@@ -488,6 +490,15 @@ pub enum Seeds<'a> {
     Some(u64, &'a [bool]),
     /// One of its own for each env that is named.
     ScalarGroup(&'a [Option<u64>]),
+}
+
+/// Refuses more envs than fit into memory: their bookkeeping, their state (about as large as what they show) and a frame.
+fn require_envs(name: &str, spec: &Spec, envs: usize) -> Result<()> {
+    let mask = if spec.masked { spec.action.mask_len() } else { 0 };
+    let extra = spec.terms.len() + spec.metrics.len();
+    let row = 2 * spec.observation.row_bytes() + 8 * extra + 8 * spec.action.width() + 2 * mask + 48;
+    let bytes = envs as u128 * (spec.seats as u128 * row as u128 + 64);
+    memory::require(&format!("a runner with {envs} envs of {name}"), bytes, "use fewer envs")
 }
 
 fn find_info(env: &EnvKind, spec: &Spec, name: &str) -> Result<(usize, usize)> {

@@ -44,7 +44,7 @@ pub struct Signals<'a> {
 impl<'a> Signals<'a> {
     /// How many words a runner needs.
     pub fn words(workers: usize, groups: usize) -> usize {
-        (1 + workers + groups) * LINE
+        workers.saturating_add(groups).saturating_add(1).saturating_mul(LINE)
     }
 
     /// Over words that are zero at first, and shared with the other side.

@@ -7,6 +7,7 @@ pub mod distribution;
 pub mod external_rollout;
 pub mod features;
 pub mod learner;
+pub mod memory;
 pub mod moments;
 pub mod nn;
 pub mod ppo;

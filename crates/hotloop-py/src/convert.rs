@@ -6,7 +6,7 @@ use hotloop_core::fields::FieldKind;
 use hotloop_core::options::{Allowed, OptionSpec, Value};
 use hotloop_core::space::{Action, Observation};
 use numpy::npyffi::NPY_TYPES;
-use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyMemoryError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 
@@ -15,6 +15,7 @@ pub fn raised(error: Error) -> PyErr {
     match error {
         Error::Input(message) => PyValueError::new_err(message),
         Error::State(message) => PyRuntimeError::new_err(message),
+        Error::Memory(message) => PyMemoryError::new_err(message),
         Error::Env(message) => env_error(message),
     }
 }

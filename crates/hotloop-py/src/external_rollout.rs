@@ -1,10 +1,12 @@
 //! A rollout for policies that are computed elsewhere, as Python sees it.
 
+use hotloop_core::memory::require;
 use hotloop_core::rng::{Purpose, Stream};
 use hotloop_core::simd::{Kernel, Simd};
 use hotloop_learn::acting::Draw;
 use hotloop_learn::external_rollout::ExternalRollout as Core;
 use hotloop_learn::learner::PpoSetup;
+use hotloop_learn::memory::require_rollout;
 use hotloop_learn::nn::init::orthogonal;
 use hotloop_learn::nn::spec::{Array, Role};
 use hotloop_learn::sampling::{Drawn, Outputs, Sampler};
@@ -71,6 +73,7 @@ impl ExternalRollout {
     ) -> PyResult<Self> {
         let spec = spec_from(described)?;
         let threads = threads_from(num_threads)?;
+        require_rollout(&spec, rows, horizon).map_err(raised)?;
         let setup = PpoSetup {
             rows,
             horizon,
@@ -227,6 +230,7 @@ impl ExternalRollout {
         if count > u32::MAX as usize {
             return Err(PyValueError::new_err(format!("count is {count}: expected at most 2**32 - 1")));
         }
+        require(&format!("an order of {count} samples"), count as u128 * 12, "use fewer samples").map_err(raised)?;
         let order = self.core.order(iteration, epoch, count);
         Ok(PyArray1::from_iter(py, order.into_iter().map(i64::from)))
     }
@@ -282,6 +286,8 @@ pub fn orthogonal_weights(
     attempt: u32,
     index: u32,
 ) -> PyResult<Bound<'_, PyAny>> {
+    let bytes = (outputs as u128).saturating_mul(inputs as u128).saturating_mul(4);
+    require(&format!("an array of {outputs} by {inputs} weights"), bytes, "use smaller layers").map_err(raised)?;
     let array =
         Array { name: String::new(), role: Role::Outputs, offset: 0, rows: outputs, cols: inputs, stride: inputs };
     let mut params = vec![0.0; outputs * inputs];

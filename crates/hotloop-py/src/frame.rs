@@ -1,11 +1,12 @@
 //! How one frame, or a rollout of many, lies in memory.
 
+use hotloop_core::memory::require;
 use hotloop_core::pool::{FramePointers, Pool};
 use numpy::npyffi::NPY_TYPES;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::convert::observation_type;
+use crate::convert::{observation_type, raised};
 use crate::memory::{Memory, view};
 
 /// An array with one entry per row, repeated over slots.
@@ -40,9 +41,16 @@ impl FrameLayout {
         Self::new(pool, 1, 1, pool.spec().seats > 1)
     }
 
-    /// Of `horizon` steps, with what was seen before the first one.
-    pub fn rollout(pool: &Pool, horizon: usize) -> Self {
-        Self::new(pool, horizon, horizon + 1, true)
+    /// Of `horizon` steps, with the observation before the first one.
+    pub fn rollout(pool: &Pool, horizon: usize) -> PyResult<Self> {
+        let spec = pool.spec();
+        let infos: usize = pool.rules().infos.iter().map(|(_, len)| len).sum();
+        // Observation, mask and info arrays; reward, policy and four flags.
+        let row = spec.observation.row_bytes() + spec.action.mask_len() + 4 * infos + 12;
+        let bytes = (pool.rows() as u128).saturating_mul(horizon as u128 + 1).saturating_mul(row as u128);
+        let what = format!("a rollout of {} rows and {horizon} steps", pool.rows());
+        require(&what, bytes, "use fewer envs or a shorter horizon").map_err(raised)?;
+        Ok(Self::new(pool, horizon, horizon + 1, true))
     }
 
     fn new(pool: &Pool, steps: usize, views: usize, whole: bool) -> Self {
@@ -71,7 +79,7 @@ impl FrameLayout {
 
     /// Memory for it.
     pub fn allocate<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, Memory>> {
-        Bound::new(py, Memory::new(self.bytes))
+        Bound::new(py, Memory::new(self.bytes)?)
     }
 
     fn pointer<T>(&self, memory: &Memory, part: &Part, slot: usize) -> *mut T {

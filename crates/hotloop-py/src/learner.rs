@@ -7,6 +7,7 @@ use hotloop_core::simd::{Kernel, Simd};
 use hotloop_learn::acting::{ActWork, Decided, Draw, Player, Remembered, Seen};
 use hotloop_learn::features::Features;
 use hotloop_learn::learner::{IterationReport, PpoLearner as CoreLearner, PpoSetup};
+use hotloop_learn::memory::require_rollout;
 use hotloop_learn::moments::Moments;
 use hotloop_learn::nn::policy::Policy;
 use hotloop_learn::ppo::loss::Means;
@@ -128,6 +129,7 @@ impl PpoLearner {
         };
         let threads = threads_from(num_threads)?;
         let policy = policy_spec(&spec, policy)?;
+        require_rollout(&spec, rows, horizon).map_err(raised)?;
         let setup = PpoSetup {
             rows,
             horizon,

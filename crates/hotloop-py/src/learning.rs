@@ -2,12 +2,15 @@
 
 use hotloop_core::space::Action;
 use hotloop_learn::learner::{IterationSettings, input_for};
+use hotloop_learn::memory::require_policy;
 use hotloop_learn::nn::activation::Activation;
 use hotloop_learn::nn::spec::{Cell, Head, MemorySpec, PolicySpec};
 use hotloop_learn::ppo::config::Settings;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+
+use crate::convert::raised;
 
 /// The value under a key, or what holds without it; removes the key, so that what is left over is unknown.
 fn take<'py, T>(dict: &Bound<'py, PyDict>, key: &str, default: T) -> PyResult<T>
@@ -49,6 +52,7 @@ pub fn policy_spec(env: &hotloop_core::env::Spec, description: &Bound<'_, PyDict
         },
     };
     nothing_left(&description, "a policy")?;
+    require_policy(&spec).map_err(raised)?;
     Ok(spec)
 }
 

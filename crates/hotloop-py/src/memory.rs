@@ -1,9 +1,10 @@
 //! Memory that results are written to, and numpy's views of it. A view keeps its memory alive; memory that nobody
 //! views any more is used again.
 
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::alloc::{Layout, alloc_zeroed, dealloc};
 
 use numpy::npyffi::{NPY_ARRAY_CARRAY, NPY_TYPES, NpyTypes, PY_ARRAY_API, get_type_object, npy_intp};
+use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
 
 const ALIGNMENT: usize = 64;
@@ -21,14 +22,12 @@ unsafe impl Sync for Memory {}
 
 impl Memory {
     /// `bytes` zeros.
-    pub fn new(bytes: usize) -> Self {
-        let layout = Layout::from_size_align(bytes.max(1), ALIGNMENT).expect("results fit the address space");
+    pub fn new(bytes: usize) -> PyResult<Self> {
+        let refused = || PyMemoryError::new_err(format!("the system does not grant {bytes} bytes of memory"));
+        let layout = Layout::from_size_align(bytes.max(1), ALIGNMENT).map_err(|_| refused())?;
         // SAFETY: the size is not zero.
         let start = unsafe { alloc_zeroed(layout) };
-        if start.is_null() {
-            handle_alloc_error(layout);
-        }
-        Self { start, layout }
+        if start.is_null() { Err(refused()) } else { Ok(Self { start, layout }) }
     }
 
     /// The address of a byte of the block.
@@ -90,7 +89,7 @@ pub fn view_of<'py>(
 
 /// A fresh array that owns a copy of the bytes.
 pub fn copied<'py>(py: Python<'py>, kind: NPY_TYPES, shape: &[usize], bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
-    let memory = Bound::new(py, Memory::new(bytes.len()))?;
+    let memory = Bound::new(py, Memory::new(bytes.len())?)?;
     // SAFETY: the block is as long as the bytes.
     unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), memory.get().at(0), bytes.len()) };
     view(&memory, kind, 0, shape)

@@ -360,7 +360,7 @@ impl Pool {
     fn rollout(&self, py: Python<'_>, horizon: i64) -> PyResult<Rollout> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let horizon = count("horizon", horizon, 1)?;
-        let layout = FrameLayout::rollout(self.look(py)?, horizon);
+        let layout = FrameLayout::rollout(self.look(py)?, horizon)?;
         let memory = layout.allocate(py)?.unbind();
         Ok(Rollout { layout, memory, horizon, id: NEXT.fetch_add(1, Ordering::Relaxed) })
     }

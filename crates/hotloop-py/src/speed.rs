@@ -1,5 +1,6 @@
 //! What benchmarks ask of the machine itself.
 
+use hotloop_core::memory::require;
 use hotloop_core::simd::Isa;
 use hotloop_learn::speed::Shape;
 use hotloop_py_macros::guarded;
@@ -50,6 +51,8 @@ pub fn update_speed(
     if minibatch_size == 0 {
         return Err(PyValueError::new_err("minibatch_size is 0: expected 1 or more"));
     }
+    let bytes = (rows as u128).saturating_mul(4 * (inputs as u128 + actions as u128 + 16));
+    require(&format!("a rollout of {rows} rows"), bytes, "use fewer rows").map_err(raised)?;
     let shape = Shape { inputs, hidden, actions, rows, minibatch_size };
     let threads = num_threads.clamp(1, 4096);
     let speed = py.detach(|| hotloop_learn::speed::update_speed(&shape, threads, seconds)).map_err(raised)?;

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use hotloop_core::discrete::MOST_ACTIONS;
 use hotloop_core::env::{EnvKind, MAX_STEPS};
+use hotloop_core::memory::require;
 use hotloop_core::options::{Options, Value};
 use hotloop_core::simd::Isa;
 use hotloop_envs::{cliff_walking, frozen_lake, table::TableEnv, taxi, tictactoe};
@@ -85,7 +86,7 @@ fn shape(settings: &Bound<'_, PyDict>, rule: &Rule, states: usize, actions: usiz
     let private: bool = get(settings, "private")?;
     let exchange: bool = get(settings, "exchange")?;
     let width = if get::<String>(settings, "storage")? == "f16" { Width::Half } else { Width::Full };
-    Ok(Shape {
+    let shape = Shape {
         states: if get::<String>(settings, "table")? == "sparse" { 0 } else { states },
         actions,
         planes: rule.algorithm.planes(),
@@ -93,7 +94,17 @@ fn shape(settings: &Bound<'_, PyDict>, rule: &Rule, states: usize, actions: usiz
         initial: width.initial_value(get(settings, "initial_value")?).map_err(PyValueError::new_err)?,
         visits: rule.learning_rate.by_visits() || rule.exploration.by_visits(),
         fresh: private || exchange,
-    })
+    };
+    let tables = if private { get::<usize>(settings, "threads")? } else { 1 };
+    require_table(shape, tables)?;
+    Ok(shape)
+}
+
+/// Refuses dense tables that do not fit into memory; sparse ones grow.
+fn require_table(shape: Shape, tables: usize) -> PyResult<()> {
+    let what = format!("a table of {} states and {} actions", shape.states, shape.actions);
+    let bytes = shape.bytes(shape.states).saturating_mul(tables as u128);
+    require(&what, bytes, "use a sparse table or fewer threads").map_err(raised)
 }
 
 /// The sums of a tally, as Python takes them.

@@ -11,7 +11,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use super::check_actions;
+use super::{check_actions, require_table};
 
 /// A table of values.
 #[pyclass(module = "hotloop._core", frozen)]
@@ -97,6 +97,7 @@ impl QTable {
         }
         let initial = width.initial_value(initial_value).map_err(PyValueError::new_err)?;
         let shape = Shape { states, actions, planes, width, initial, visits: visits.is_some(), fresh: false };
+        require_table(shape, 1)?;
         let mut table = Table::new(shape);
         for (index, state) in keys.iter().enumerate() {
             while !table.has_room(1) {
@@ -149,7 +150,9 @@ impl QTable {
             return Err(PyValueError::new_err(format!("the table has state {state}: expected less than {states}")));
         }
         let width = if half { Width::Half } else { Width::Full };
-        Ok(Self { table: self.table.converted(Shape { states, width, ..self.table.shape }) })
+        let shape = Shape { states, width, ..self.table.shape };
+        require_table(shape, 1)?;
+        Ok(Self { table: self.table.converted(shape) })
     }
 
     /// The best known action in each state: the first of equal ones, or any of them if a seed is given.
