@@ -8,6 +8,7 @@ import pytest
 
 import hotloop
 from hotloop.errors import TrainingError
+from hotloop.training.callbacks import Callback, TroubleReport
 from tests.envs.libraries import compiled
 
 HERE = Path(__file__).parent
@@ -133,6 +134,33 @@ def test_an_env_that_fails_is_cut_and_the_rest_plays_on(faulty: str, fault: str,
         envs.step(np.zeros((6, 2), np.int64))
         assert envs.faults().count == 0
         assert envs.get_state()["count"].tolist() == [2, 1, 2]
+
+
+def test_a_run_whose_envs_fail_in_every_episode_reports_the_cause_and_ends(faulty: str, tmp_path: Path) -> None:
+    heard = Troubles()
+    with pytest.raises(
+        TrainingError, match=r"more than runner.restart_limit 2 .*\n?.*the env's step returned -7"
+    ) as caught:
+        hotloop.train(
+            faulty,
+            steps=10**9,
+            home=tmp_path,
+            config={"env.fault": "in_step", "runner.restart_limit": 2, "runner.num_envs": 8},
+            callbacks=[heard],
+        )
+    assert "hotloop train --resume" in str(caught.value)
+    assert [report.kind for report in heard.reports] == ["env-fault"]
+    assert "was reset: the env's step returned -7" in heard.reports[0].what
+
+
+class Troubles(Callback):
+    """Keeps what went wrong."""
+
+    def __init__(self) -> None:
+        self.reports: list[TroubleReport] = []
+
+    def trouble(self, report: TroubleReport) -> None:
+        self.reports.append(report)
 
 
 def test_a_reset_that_fails_is_told_at_the_next_step(faulty: str) -> None:

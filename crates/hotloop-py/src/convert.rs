@@ -23,7 +23,7 @@ pub fn raised(error: Error) -> PyErr {
 /// The error of an env that broke down.
 pub fn env_error(message: String) -> PyErr {
     let raise = |py: Python<'_>| -> PyResult<PyErr> {
-        let class = py.import("hotloop.runners.health")?.getattr("EnvError")?;
+        let class = py.import("hotloop.errors")?.getattr("EnvError")?;
         Ok(PyErr::from_value(class.call1((message,))?))
     };
     Python::attach(|py| raise(py).unwrap_or_else(|error| error))

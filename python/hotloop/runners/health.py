@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from hotloop.errors import WorkersFailedError
 from hotloop.runners.reports import Fault
 
 Listener = Callable[[Fault], None]
+_HOUR = 3600.0
+# Causes of faults that are reported one by one; a message that contains a number may have any number of forms.
+_CAUSES = 32
 
 
 @dataclass(frozen=True)
@@ -61,3 +66,47 @@ def in_words(workers: Sequence[WorkerHealth]) -> str:
     assert worst.last_fault is not None
     why = f"{worst.last_fault.kind}: {worst.last_fault.what}"
     return f"{said}; {faults} faults, {restarts} restarts; worker {worst.worker} {worst.faults}, last {why}"
+
+
+class FaultLog:
+    """Faults of envs that are reset in place: counted, reported once per cause, and limited like those of workers."""
+
+    def __init__(self, limit: int | None, envs: int) -> None:
+        self._limit = limit
+        self._envs = envs
+        self._times: list[tuple[float, int]] = []
+        self._causes: set[str] = set()
+        self._pending: list[Fault] = []
+        self._count = 0
+
+    def add(self, count: int, first: Sequence[Fault]) -> None:
+        """Count faults, of which the first are known in detail.
+
+        Raises:
+            WorkersFailedError: There were more within an hour than the limit allows per env.
+        """
+        if not count:
+            return
+        self._count += count
+        for fault in first:
+            if fault.what not in self._causes and len(self._causes) < _CAUSES:
+                self._causes.add(fault.what)
+                self._pending.append(fault)
+        now = time.monotonic()
+        self._times = [*((t, n) for t, n in self._times if now - t < _HOUR), (now, count)]
+        recent = sum(n for _, n in self._times)
+        if self._limit is not None and recent > self._limit * self._envs:
+            raise WorkersFailedError(
+                f"the envs faulted {recent} times within an hour, more than runner.restart_limit {self._limit} for "
+                f"each of {self._envs} envs; one of the last: {first[-1].report() if first else 'unknown'}"
+            )
+
+    def take(self) -> list[Fault]:
+        """Return the faults with causes that were not reported yet."""
+        taken, self._pending = self._pending, []
+        return taken
+
+    def take_count(self) -> int:
+        """Return the number of faults since the last call."""
+        count, self._count = self._count, 0
+        return count

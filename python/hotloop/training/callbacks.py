@@ -164,8 +164,8 @@ class TroubleReport:
     back_to: int | None = None
     """The step that the run was rolled back to; records of later steps are void."""
     kind: str = "trouble"
-    """What sort of thing: `not-finite`, `rolled-back`, `return-collapsed`, `stalled`, `worker-restarted`, `disk-low`,
-    `store-away`, `store-back`, `tracker-failed`, ..."""
+    """What sort of thing: `not-finite`, `rolled-back`, `return-collapsed`, `stalled`, `env-fault`, `worker-restarted`,
+    `disk-low`, `store-away`, `store-back`, `tracker-failed`, ..."""
     facts: dict[str, Any] = field(default_factory=dict)
     """More of it, for programs."""
 

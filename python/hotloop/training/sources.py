@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from hotloop import _core
 from hotloop.envs.spec import EnvSpec, native_spec
+from hotloop.runners.health import FaultLog
+from hotloop.runners.reports import Fault
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -16,7 +18,6 @@ if TYPE_CHECKING:
     from hotloop.runners.base import Runner
     from hotloop.runners.health import WorkerHealth
     from hotloop.runners.processes import ProcessRunner
-    from hotloop.runners.reports import Fault
 
 # Rows of a group, which one thread carries through the horizon.
 _GROUP_ROWS = 64
@@ -92,6 +93,7 @@ class NativeSource:
         self.rows = runner.num_envs * self.spec.seats
         self._debug = debug
         self._env = env
+        self._faults = FaultLog(runner.restart_limit, runner.num_envs)
         self._pool = _core.Pool(
             env.name,
             runner.num_envs,
@@ -107,8 +109,13 @@ class NativeSource:
         return ()
 
     def take_faults(self) -> list[Fault]:
-        """Return nothing: native envs are reset in place, and counted."""
-        return []
+        """Return the faults with causes that were not reported yet; raise if there were too many."""
+        self._count_faults()
+        return self._faults.take()
+
+    def _count_faults(self) -> None:
+        count, first = self._pool.faults()
+        self._faults.add(count, [Fault(*fault) for fault in first])
 
     @property
     def options(self) -> Mapping[str, Any]:
@@ -166,8 +173,9 @@ class NativeSource:
         return self._pool.episodes()
 
     def faults(self) -> int:
-        """How many envs faulted since the last call."""
-        return self._pool.faults()[0]
+        """Return the number of faults since the last call."""
+        self._count_faults()
+        return self._faults.take_count()
 
     def snapshot(self) -> bytes:
         """The whole state of the envs."""

@@ -282,8 +282,10 @@ class Trainer:
         """Tells of Python envs and processes that were replaced."""
         counters = self._session.counters
         for fault in self._session.take_faults():
-            happened = "cannot be saved" if fault.kind == "state" else f"was replaced ({fault.kind})"
-            what = f"env {fault.env} of worker {fault.worker} {happened}: {fault.what}"
+            native = fault.worker is None
+            where = f"env {fault.env}" if native else f"env {fault.env} of worker {fault.worker}"
+            happened = "was reset" if native else f"was replaced ({fault.kind})"
+            what = f"{where} {'cannot be saved' if fault.kind == 'state' else happened}: {fault.what}"
             self._tell(
                 "trouble",
                 TroubleReport(
@@ -291,7 +293,7 @@ class Trainer:
                     steps=counters.steps,
                     what=what,
                     attempt=counters.attempt,
-                    kind="worker-restarted",
+                    kind="env-fault" if native else "worker-restarted",
                     facts=dataclasses.asdict(fault),
                 ),
             )
