@@ -60,7 +60,7 @@ pub const MAX_STEPS: &str = "max_steps";
 
 /// Declares the option [`MAX_STEPS`].
 pub const fn max_steps(default: i64) -> OptionSpec {
-    OptionSpec::int(MAX_STEPS, default, 0, 1 << 30, "steps until an episode is truncated; 0 for never")
+    OptionSpec::int(MAX_STEPS, default, 0, 1 << 30, "time limit in steps, after which an episode is truncated; 0: none")
 }
 
 /// What stays the same for an env while its runner lives.

@@ -49,16 +49,16 @@ pub fn env_type() -> EnvType {
         options: Arc::new([
             OptionSpec {
                 name: "red",
-                about: "who attacks: b-line, meander, sleep, several joined by + (drawn per episode), or mix, which is \
+                about: "red agent: b-line, meander, sleep, several joined by + (sampled per episode), or mix, which is \
                         b-line+meander",
                 default: Value::Text(AGENTS[0].into()),
                 allowed: Allowed::Any,
                 fixed: false,
             },
-            OptionSpec::bool("green", false, "whether users scan hosts, half of the time"),
+            OptionSpec::bool("green", false, "whether green users act: a scan of a host with probability 1/2"),
             OptionSpec {
                 name: "lengths",
-                about: "steps of an episode, drawn from this list at each reset; 0 for never ending",
+                about: "episode lengths, one of which is sampled at each reset; 0: no limit",
                 default: Value::Ints(vec![100]),
                 allowed: Allowed::Range(0.0, 100_000.0),
                 fixed: false,
@@ -66,18 +66,18 @@ pub fn env_type() -> EnvType {
             OptionSpec::choice(
                 "variant",
                 &["official", "challenge2"],
-                "whose observations: in challenge2 a scan shows though a decoy was placed in the same step",
+                "simulator to reproduce: challenge2 reports a scan even if a decoy was placed in the same step",
             ),
             OptionSpec::choice(
                 "actions",
                 &["full", "compact"],
-                "the challenge's 145, or 53 with one decoy action per host",
+                "action space: the challenge's 145 actions, or 53 with one decoy action per host",
             )
             .fixed(),
             OptionSpec::choice(
                 "features",
                 &["bits", "memory"],
-                "the challenge's 52 bits, or these and what blue can remember of each host",
+                "the challenge's 52 bits, or these plus a summary of each host's history",
             )
             .fixed(),
             max_steps(0),

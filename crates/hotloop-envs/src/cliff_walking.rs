@@ -24,7 +24,11 @@ pub fn env_type() -> EnvType {
         gymnasium_id: "CliffWalking-v1",
         about: "Walk along a cliff to the goal; a fall costs 100 and leads back to the start.",
         options: Arc::new([
-            OptionSpec::bool("slippery", false, "whether a move may go to either side of where it is meant to go"),
+            OptionSpec::bool(
+                "slippery",
+                false,
+                "whether a move may slip sideways, at right angles to the chosen direction",
+            ),
             max_steps(0),
         ]),
         spec,

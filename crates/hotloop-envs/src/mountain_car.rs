@@ -21,7 +21,7 @@ pub fn env_type() -> EnvType {
         about: "Swing a weak car out of a valley; every step until the flag costs 1.",
         options: [
             max_steps(200),
-            OptionSpec::float("goal_velocity", 0.0, -0.07, 0.07, "least speed at the flag"),
+            OptionSpec::float("goal_velocity", 0.0, -0.07, 0.07, "minimum velocity at the flag"),
             OptionSpec::float("force", 0.001, 0.0, 1.0, "acceleration of the engine"),
             OptionSpec::float("gravity", 0.0025, 0.0, 1.0, "acceleration of the slope"),
         ]

@@ -19,8 +19,8 @@ pub fn env_type() -> EnvType {
         about: "Remember a cue that is shown once and answer it after a delay.",
         options: Arc::new([
             OptionSpec::int("delay", 8, 1, 10_000, "blank steps between the cue and the step that must answer it"),
-            OptionSpec::int("cues", 4, 2, 64, "how many different symbols there are").fixed(),
-            OptionSpec::int("symbols", 1, 1, MOST_SYMBOLS as i64, "how many symbols a cue has").fixed(),
+            OptionSpec::int("cues", 4, 2, 64, "number of different symbols").fixed(),
+            OptionSpec::int("symbols", 1, 1, MOST_SYMBOLS as i64, "number of symbols of a cue").fixed(),
             max_steps(0),
         ]),
         spec,

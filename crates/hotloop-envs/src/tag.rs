@@ -40,14 +40,20 @@ pub fn env_type() -> EnvType {
     EnvType {
         name: "tag",
         gymnasium_id: "Tag-v0",
-        about: "Two teams on a grid: taggers chase runners, and who is caught is out.",
+        about: "Two teams on a grid: taggers chase runners, and caught runners are out.",
         options: Arc::new([
-            OptionSpec::int("seats", 4, 2, MOST_SEATS as i64, "rows per env").fixed(),
-            OptionSpec::int("players", 0, 0, MOST_SEATS as i64, "how many seats play; 0 for all"),
-            OptionSpec::int("taggers", 0, 0, MOST_SEATS as i64 - 1, "how many players chase; 0 for half, rounded down"),
+            OptionSpec::int("seats", 4, 2, MOST_SEATS as i64, "agents per env").fixed(),
+            OptionSpec::int("players", 0, 0, MOST_SEATS as i64, "number of seats that play; 0: all"),
+            OptionSpec::int(
+                "taggers",
+                0,
+                0,
+                MOST_SEATS as i64 - 1,
+                "number of taggers among the players; 0: half, rounded down",
+            ),
             OptionSpec::int("size", 8, 5, 16, "rows and columns of the grid").fixed(),
-            OptionSpec::float("walls", 0.1, 0.0, 0.3, "how likely a cell without a player is a wall"),
-            OptionSpec::choice("observation", &["vector", "grid"], "numbers about all seats, or planes of the grid")
+            OptionSpec::float("walls", 0.1, 0.0, 0.3, "probability that a free cell is a wall"),
+            OptionSpec::choice("observation", &["vector", "grid"], "features of all seats, or planes of the grid")
                 .fixed(),
             max_steps(64),
         ]),

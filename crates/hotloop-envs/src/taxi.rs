@@ -32,14 +32,24 @@ pub fn env_type() -> EnvType {
         gymnasium_id: "Taxi-v4",
         about: "Pick up a passenger and deliver them, in as few moves as possible.",
         options: Arc::new([
-            OptionSpec::bool("rainy", false, "whether a move may go to either side of where it is meant to go"),
-            OptionSpec::float("rainy_probability", 0.8, 0.0, 1.0, "how often a move in the rain goes as meant"),
+            OptionSpec::bool(
+                "rainy",
+                false,
+                "whether a move may slip sideways, at right angles to the chosen direction",
+            ),
+            OptionSpec::float(
+                "rainy_probability",
+                0.8,
+                0.0,
+                1.0,
+                "probability that a move in the rain goes in the chosen direction",
+            ),
             OptionSpec::bool("fickle", false, "whether the passenger may change the destination when the ride begins"),
-            OptionSpec::float("fickle_probability", 0.3, 0.0, 1.0, "how often a fickle passenger does so"),
+            OptionSpec::float("fickle_probability", 0.3, 0.0, 1.0, "probability that a fickle passenger does so"),
             OptionSpec::bool(
                 "masked",
                 true,
-                "whether masks tell which actions do something; the others are allowed all the same",
+                "whether masks mark the actions that have an effect; the others stay allowed",
             )
             .fixed(),
             max_steps(200),

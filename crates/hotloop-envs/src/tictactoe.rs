@@ -57,13 +57,13 @@ pub fn env_type() -> EnvType {
             OptionSpec::choice(
                 "opponent",
                 &["random", "perfect", "self"],
-                "who plays the other side; self gives each side a seat",
+                "opponent; with self, each side is an agent",
             )
             .fixed(),
             OptionSpec::choice(
                 "observation",
                 &["id", "board"],
-                "the board's number, or own and other stones as 18 zeros and ones",
+                "index of the board state, or 18 bits: own stones, then the opponent's",
             )
             .fixed(),
             max_steps(0),
