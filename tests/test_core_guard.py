@@ -132,7 +132,7 @@ def test_a_panic_in_an_external_rollout_is_the_same_error() -> None:
 def test_a_panic_of_an_env_ends_a_run_with_the_same_error(tmp_path: Path) -> None:
     script = """
         from hotloop import _core
-        from hotloop.cli import main
+        from hotloop.__main__ import main
         _core._add_panicking_env("cartpole", "step")
         main()
     """
