@@ -47,7 +47,7 @@ def test_who_draws_pictures_only_is_told_in_numbers_with_what_to_do() -> None:
     done = hotloop("play", "gymnasium:CartPole-v1", "--steps", "1")
     assert done.returncode == 0
     assert done.stdout.startswith("sees 0.0")
-    assert "draws pictures only, so its observations are shown: add --video FILE" in done.stderr
+    assert "renders images only; showing observations instead. Use --video FILE" in done.stderr
 
 
 def test_steps_wait_for_keys_and_colours_are_kept_on_a_terminal() -> None:
@@ -158,8 +158,8 @@ def test_what_must_be_installed_is_told(tmp_path: Path, package: str, arguments:
         (["gymnasium:Nope-v1"], "Environment `Nope` doesn't exist"),
         (["gymnasium:CartPole-v1", "env.gravitas=1"], "unexpected keyword argument 'gravitas'"),
         (["gymnasium:CartPole-v1", "ppo.epochs=1"], "only options of the env can be set here"),
-        ([f"{WALKS}Written", "--video", "x.gif"], "has no picture, only text: leave out --video"),
-        ([f"{WALKS}Blind", "--video", "x.gif"], "draws no pictures (its metadata names no render mode 'rgb_array')"),
+        ([f"{WALKS}Written", "--video", "x.gif"], "renders text only: leave out --video"),
+        ([f"{WALKS}Blind", "--video", "x.gif"], "renders no images (its metadata lists no render mode 'rgb_array')"),
         ([f"{WALKS}bare", "--video", "x.gif"], "bare takes no render_mode: give it that parameter"),
         ([f"{WALKS}Walk", "env.fail=size", "--video", "x.gif"], "picture 2 is 45x33, those before were 45x31"),
         (["walks", "env.wide=true"], "the policy of walks does not fit tests.episodes.walking:Walk with env.wide=true"),

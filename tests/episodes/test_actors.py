@@ -6,24 +6,24 @@ import numpy as np
 import pytest
 
 import hotloop
-from hotloop.episodes.actors import by_chance, by_policy
+from hotloop.episodes.actors import policy_actor, random_actor
 from hotloop.episodes.episode import Episode
 from hotloop.training import evaluate
 
 
 def test_chance_takes_only_what_is_allowed_and_all_of_it() -> None:
-    choose = by_chance(Episode("tictactoe", {}, seed=0))
+    choose = random_actor(Episode("tictactoe", {}, seed=0))
     mask = np.array([[0, 1, 0, 0, 1, 0, 0, 0, 1]], np.int8)
     taken = {int(choose(np.zeros(1), mask, step)[0]) for step in range(200)}
     assert taken == {1, 4, 8}
 
 
 def test_chance_fills_every_set_and_every_amount() -> None:
-    several = by_chance(Episode("recall", {"symbols": 3, "cues": 5}, seed=0))
+    several = random_actor(Episode("recall", {"symbols": 3, "cues": 5}, seed=0))
     choices = np.concatenate([several(np.zeros((1, 16)), None, step) for step in range(200)])
     assert choices.shape == (200, 3)
     assert [set(column) for column in choices.T.tolist()] == [set(range(5))] * 3
-    torque = by_chance(Episode("pendulum", {}, seed=0))
+    torque = random_actor(Episode("pendulum", {}, seed=0))
     amounts = np.concatenate([torque(np.zeros((1, 3)), None, step) for step in range(200)])
     assert -2.0 <= amounts.min() < -1.5
     assert 1.5 < amounts.max() <= 2.0
@@ -37,7 +37,7 @@ def test_a_policy_plays_the_episodes_of_its_evaluation(deterministic: bool, tmp_
     totals = []
     for index in range(4):
         episode = Episode("taxi", agent.options, seed=9, index=index)
-        episode.finish(by_policy(agent, episode, deterministic=deterministic))
+        episode.finish(policy_actor(agent, episode, deterministic=deterministic))
         totals.append(episode.returns[0])
     assert np.mean(totals) == pytest.approx(found.mean)
 
@@ -53,6 +53,6 @@ def test_a_policy_with_memory_remembers_as_in_its_evaluation(env: str, options: 
     totals = []
     for index in range(8):
         episode = Episode(env, agent.options, seed=9, index=index)
-        episode.finish(by_policy(agent, episode))
+        episode.finish(policy_actor(agent, episode))
         totals += episode.returns.tolist()
     assert np.mean(totals) == pytest.approx(found.mean)

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import hotloop
-from hotloop.episodes.actors import by_chance
+from hotloop.episodes.actors import random_actor
 from hotloop.episodes.episode import Episode
-from hotloop.episodes.local_env import PICTURE, TEXT, Stage, look
+from hotloop.episodes.local_env import PICTURE, TEXT, LocalEnv, look
 from hotloop.episodes.replay import Replay
 from hotloop.errors import EnvError, RenderError, ReplayError
 from hotloop.runners.processes import ProcessRunner
@@ -23,7 +23,7 @@ def test_the_key_is_that_of_a_runners_env(env: str) -> None:
         obs, _ = envs.reset(seed=11)
         episode = Episode(env, {}, seed=11, index=2)
         rows = slice(2 * episode.seats, 3 * episode.seats)
-        choose = by_chance(episode)
+        choose = random_actor(episode)
         for step in range(3):
             assert np.array_equal(episode.obs, obs[rows])
             chosen = choose(episode.obs, episode.mask, step)
@@ -36,7 +36,7 @@ def test_the_key_is_that_of_a_runners_env(env: str) -> None:
 @pytest.mark.parametrize("env", ["gymnasium:Pendulum-v1", "pettingzoo:classic.tictactoe_v3", f"{WALKS}Walk"])
 def test_an_episode_is_played_to_its_end_and_comes_out_again(env: str) -> None:
     episode = Episode(env, {}, seed=3, index=1)
-    episode.finish(by_chance(episode))
+    episode.finish(random_actor(episode))
     episode.close()
     assert episode.ended == ("truncated" if "Pendulum" in env else "terminated")
     Replay.of(episode).check()
@@ -44,14 +44,14 @@ def test_an_episode_is_played_to_its_end_and_comes_out_again(env: str) -> None:
 
 def test_an_env_that_draws_on_more_than_its_seed_is_found_out() -> None:
     episode = Episode(f"{WALKS}Walk", {"luck": True}, seed=3)
-    episode.finish(by_chance(episode))
+    episode.finish(random_actor(episode))
     with pytest.raises(ReplayError, match=r"the reward of step 0 differs|what is seen before step 1 differs"):
         Replay.of(episode).check()
 
 
 def test_chance_stays_near_the_bounds_there_are() -> None:
     episode = Episode(f"{WALKS}Unbounded", {}, seed=0)
-    choose = by_chance(episode)
+    choose = random_actor(episode)
     drawn = np.concatenate([choose(episode.obs, None, step) for step in range(300)])
     assert np.allclose(drawn.min(0), [-1, 3, -5, 2], atol=0.1)
     assert np.allclose(drawn.max(0), [1, 5, -3, 5], atol=0.1)
@@ -106,12 +106,12 @@ def test_what_does_not_show_itself_is_told_in_numbers() -> None:
 )
 def test_what_cannot_be_made_is_told(env: str, words: str) -> None:
     with pytest.raises(EnvError, match=words):
-        Stage(env, {})
+        LocalEnv(env, {})
 
 
 def test_options_that_an_env_does_not_take_are_told() -> None:
     with pytest.raises(EnvError, match="unexpected keyword argument 'gravitas'"):
-        Stage("gymnasium:CartPole-v1", {"gravitas": 1})
+        LocalEnv("gymnasium:CartPole-v1", {"gravitas": 1})
 
 
 def test_an_env_that_fails_is_told_in_a_line_with_the_place_in_its_code() -> None:

@@ -9,7 +9,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from hotloop import _core
-from hotloop.episodes.actors import by_chance
+from hotloop.episodes.actors import random_actor
 from hotloop.episodes.episode import Episode
 from hotloop.episodes.replay import Replay, read_replay, write_replay
 from hotloop.errors import ReplayError
@@ -19,7 +19,7 @@ from tests.playing import VARIANTS, Variant, label
 def played(env: str, options: dict[str, object] | None = None, *, seed: int = 3, index: int = 2) -> Replay:
     """A random episode."""
     episode = Episode(env, options or {}, seed=seed, index=index)
-    episode.finish(by_chance(episode), longest=200)
+    episode.finish(random_actor(episode), longest=200)
     return Replay.of(episode, by="chance")
 
 
@@ -102,14 +102,14 @@ def test_files_that_are_no_replays_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ReplayError, match="there is no replay"):
         read_replay(path)
     path.write_bytes(b"not at all")
-    with pytest.raises(ReplayError, match="is no replay, or is damaged"):
+    with pytest.raises(ReplayError, match="is not a replay or is damaged"):
         read_replay(path)
     save_file({"x": np.zeros(3)}, path)
-    with pytest.raises(ReplayError, match="is no replay of Hotloop"):
+    with pytest.raises(ReplayError, match="is not a Hotloop replay"):
         read_replay(path)
     write_replay(path, played("cartpole"))
     path.write_bytes(path.read_bytes()[:-5])
-    with pytest.raises(ReplayError, match="is no replay, or is damaged"):
+    with pytest.raises(ReplayError, match="is not a replay or is damaged"):
         read_replay(path)
     save_file({"x": np.zeros(3)}, path, {"replay": json.dumps({"kind": "hotloop replay", "format": 2})})
     with pytest.raises(ReplayError, match="has format 2, this version reads 1"):

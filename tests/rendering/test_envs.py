@@ -137,7 +137,7 @@ def test_actions_have_names() -> None:
 def test_an_env_without_a_file_of_its_own_is_shown_by_its_fields() -> None:
     bare = Scene("not-there", {}, {"x": np.array(1.5), "cells": np.array([1, 2])})
     assert as_text(bare) == "x  1.5\ncells  1 2"
-    with pytest.raises(RenderError, match="not-there has no picture, only text"):
+    with pytest.raises(RenderError, match="not-there renders text only"):
         as_picture(bare)
 
 

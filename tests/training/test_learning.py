@@ -61,6 +61,6 @@ def test_two_teams_that_share_a_policy_both_learn(tmp_path: Path) -> None:
     assert isinstance(learned, _core.PpoLearner)
     policy = {"hidden": run.config.policy.hidden}
     chance = _core.PpoLearner("tag", {"seats": 2}, policy, rows=1, horizon=1, seed=1234)
-    by_chance = catches(chance, chance, policy)
-    assert catches(learned, chance, policy) > 5 * by_chance
-    assert catches(chance, learned, policy) < by_chance / 5
+    random_actor = catches(chance, chance, policy)
+    assert catches(learned, chance, policy) > 5 * random_actor
+    assert catches(chance, learned, policy) < random_actor / 5

@@ -10,12 +10,12 @@ Array = NDArray[Any]
 
 
 def batches_for(rows: int) -> int:
-    """How many batches of actions to cycle through: few when they are large, so that they stay in the cache."""
+    """Return the number of action batches to cycle through: few if they are large, so that they stay in cache."""
     return 16 if rows <= 8192 else 4
 
 
 def random_actions(space: spaces.Space[Any], rows: int, count: int, seed: int = 0) -> list[Array]:
-    """`count` batches of actions for `rows` rows, each row's drawn from the space of one."""
+    """Return `count` batches of random actions for `rows` rows."""
     rng = np.random.default_rng(seed)
     if isinstance(space, spaces.Discrete):
         return [rng.integers(0, space.n, rows) for _ in range(count)]
@@ -28,7 +28,7 @@ def random_actions(space: spaces.Space[Any], rows: int, count: int, seed: int = 
 
 
 def legal_actions(space: spaces.Space[Any], mask: Array, rng: np.random.Generator) -> Array:
-    """One batch of actions that the mask allows, each legal choice as likely as the others."""
+    """Return one batch of legal actions, uniformly distributed."""
     if isinstance(space, spaces.Discrete):
         return _legal_choices(mask, rng)
     if isinstance(space, spaces.MultiDiscrete):

@@ -1,4 +1,4 @@
-"""One case done by us and by every peer that can, taking turns."""
+"""One benchmark case, measured for us and for every peer that supports it, in turns."""
 
 import itertools
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ C = TypeVar("C")
 
 @dataclass(frozen=True)
 class PeerResult:
-    """What a peer reached with the fastest of its ways."""
+    """A peer's best result."""
 
     how: str
     num_envs: int
@@ -53,7 +53,7 @@ def contest(
 
 
 def in_json(rate: Rate, peers: dict[str, PeerResult]) -> dict[str, Any]:
-    """The part of a row that is the same in every suite."""
+    """Fields of a JSON row that all suites share."""
     return {
         "value": rate.value,
         "spread": rate.spread,

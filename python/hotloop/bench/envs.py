@@ -34,9 +34,9 @@ USUAL = {
 }
 USUAL_ELSEWHERE = ((1024, ALL),)
 USUAL_IN_PYTHON = ((32, ALL),)
-# What is measured besides native envs when nothing is named.
+# Measured besides the native envs by default.
 IN_PYTHON = ("gymnasium:CartPole-v1", *stragglers.NAMES)
-# How long a game with masks is played before it starts again from its first step.
+# Steps of a recorded game with masks before it is restarted.
 GAME_STEPS = 128
 
 
@@ -53,11 +53,11 @@ class Row:
     peers: dict[str, PeerResult]
 
     def ratio(self, peer: str) -> float | None:
-        """How many times the peer's rate ours is; nothing if the peer does not have the env."""
+        """Return our rate over the peer's; None if the peer lacks the env."""
         return self.rate.value / self.peers[peer].rate.value if peer in self.peers else None
 
     def as_json(self) -> dict[str, Any]:
-        """The row as `--json` gives it."""
+        """The row for `--json`."""
         return {
             "name": str(self.case),
             "unit": UNIT,
@@ -76,7 +76,7 @@ def plan(
     all_threads: int,
     quick: bool = False,
 ) -> list[Case]:
-    """The cases to measure: the usual ones of each env, or all combinations of the numbers that are given."""
+    """Return the cases to measure: each env's defaults, or all combinations of the given numbers."""
     cases = []
     for env in envs:
         usual = USUAL.get(env, USUAL_ELSEWHERE if is_native(env) else USUAL_IN_PYTHON)
@@ -139,7 +139,7 @@ def _entered(envs: Any, stack: ExitStack) -> Contender:
 
 
 def _legal_game(envs: Any) -> Contender:
-    """A game played once to note its actions: from the same seed they are legal again. Rows that decide are counted."""
+    """Record a game's actions once; from the same seed they are legal again. Counts deciding rows only."""
     rng = np.random.default_rng(0)
     actions, steps = [], 0
     _, info = envs.reset(seed=0)

@@ -1,4 +1,4 @@
-"""The suite `faults`: envs that fail in every way there is, inside one run of training that must not notice."""
+"""The suite `faults`: envs that fail in every known way inside one training run, which must survive."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any, Final
 from hotloop.bench.idle_env import IdleEnv
 from hotloop.training.callbacks import Callback, TroubleReport
 
-# What an env does, and what kind of fault that is reported as.
+# Injected behaviour, and the kind of fault it must be reported as.
 KINDS: Final = {"raise": "raise", "exit": "exit", "sigkill": "killed", "sigsegv": "killed", "hang": "timeout"}
 STEP_TIMEOUT: Final = 0.5
 _ENVS, _WORKERS, _HORIZON = 16, 8, 16
@@ -24,7 +24,7 @@ _CHANCE: Final = 0.03
 
 
 class Faulty(IdleEnv):
-    """Fails by chance until a number of faults is reached; each is written to a file before it happens.
+    """Fails at random until a number of faults is reached; logs each to a file before it happens.
 
     Args:
         log: The file, with a line per fault that all envs of a run share.
@@ -36,7 +36,7 @@ class Faulty(IdleEnv):
         self._most = most
 
     def step(self, action: Any) -> Any:
-        """Fails, or does next to nothing."""
+        """Fail or do almost nothing."""
         if self.np_random.random() < _CHANCE and self._log.stat().st_size < 8 * self._most:
             self._fail(list(KINDS)[self.np_random.integers(len(KINDS))])
         return super().step(action)
@@ -57,23 +57,23 @@ class Faulty(IdleEnv):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a run full of faults."""
+    """Outcome of a run with injected faults."""
 
     injected: dict[str, int]
     reported: dict[str, int]
-    """By the kind that a fault was reported as."""
+    """Reported faults by kind."""
     lost_runs: int
     why_lost: str
     leaked: dict[str, int]
-    """Processes, shared memory and files that were there after the run and not before it."""
+    """Processes, shared memory and files left over by the run."""
     restarts: int
-    """Worker processes that were replaced."""
+    """Number of replaced worker processes."""
     steps: int
     seconds: float
 
     @property
     def unreported(self) -> int:
-        """Faults that nobody heard of, or that were made up; by kind, so that they cannot cancel out."""
+        """Faults missing from the reports, or reported without cause; by kind, so that they cannot cancel out."""
         expected: Counter[str] = Counter()
         for how, count in self.injected.items():
             expected[KINDS[how]] += count
@@ -81,11 +81,11 @@ class Outcome:
 
     @property
     def survived(self) -> bool:
-        """Whether nothing was lost, leaked or kept quiet."""
+        """Whether nothing was lost, leaked or unreported."""
         return not (self.lost_runs or self.unreported or any(self.leaked.values()))
 
 
-class _Ear(Callback):
+class _FaultCounter(Callback):
     """Counts faults, and ends the run when all that were injected have been reported."""
 
     def __init__(self, log: Path, most: int, progress: Callable[[int], object]) -> None:
@@ -94,7 +94,7 @@ class _Ear(Callback):
         self._log, self._most, self._progress = log, most, progress
 
     def trouble(self, report: TroubleReport) -> None:
-        """Counts."""
+        """Count a report."""
         self.steps = report.steps
         if report.kind == "worker-restarted":
             self.reported[report.facts["kind"]] += 1
@@ -104,14 +104,14 @@ class _Ear(Callback):
 
 
 def run(faults: int, progress: Callable[[int], object] = lambda done: None) -> Outcome:
-    """Trains until so many faults have happened and been heard of."""
+    """Train until this many faults have been injected and reported."""
     import hotloop
     from hotloop.errors import TrainingError
 
     with tempfile.TemporaryDirectory(prefix="hotloop-faults-") as folder:
         log = Path(folder, "faults")
         log.touch()
-        ear = _Ear(log, faults, progress)
+        ear = _FaultCounter(log, faults, progress)
         config = {
             "env.log": str(log),
             "env.most": faults,
@@ -150,7 +150,7 @@ def run(faults: int, progress: Callable[[int], object] = lambda done: None) -> O
 
 
 def _held() -> dict[str, int]:
-    """What this process holds of the system."""
+    """Count the system resources held by this process."""
     import psutil
 
     mapped = Path("/proc/self/maps").read_text().count("memfd:hotloop")

@@ -19,7 +19,7 @@ ITERATIONS = 64
 
 @dataclass(frozen=True)
 class Rung:
-    """A preset with its rate, and how many times the first one's that is."""
+    """A preset with its rate, also relative to the first."""
 
     preset: str
     work: str
@@ -27,7 +27,7 @@ class Rung:
     ratio: float
 
     def as_json(self) -> dict[str, Any]:
-        """The row as `--json` gives it."""
+        """The row for `--json`."""
         return {
             "name": self.preset,
             "value": self.rate.value,

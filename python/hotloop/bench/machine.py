@@ -1,4 +1,4 @@
-"""What a benchmark's numbers depend on besides the code: the machine, how busy it is, and the versions involved."""
+"""Facts that benchmark results depend on: the machine, its load, and package versions."""
 
 import os
 import platform
@@ -9,14 +9,14 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Machine:
-    """Facts that belong beside every measured number."""
+    """Facts reported with every measurement."""
 
     cpu: str
     cores: int
     usable_cores: int
     isa: str
     busy_cores: float | None
-    """How many cores had other work to do when we looked; unknown outside Linux."""
+    """Cores busy with other work; None outside Linux."""
     system: str
     versions: dict[str, str]
 
@@ -27,7 +27,7 @@ class Machine:
 
 
 def inspect_machine(peer_versions: dict[str, str]) -> Machine:
-    """Look at this machine; the versions of Hotloop, Python and NumPy are added to those of the peers."""
+    """Inspect this machine; adds the versions of Hotloop, Python and NumPy."""
     import numpy
 
     from hotloop import _core
@@ -54,7 +54,7 @@ def _cpu_model() -> str:
 
 
 def _busy_cores() -> float | None:
-    """Watches for a moment, doing nothing. The load average would not do: it remembers the benchmark before."""
+    """Measure the load while idle for a moment. The load average would still contain earlier benchmarks."""
     before = _ticks()
     time.sleep(0.2)
     after = _ticks()
@@ -72,7 +72,7 @@ def _ticks() -> list[int]:
 
 
 def _lines(path: str) -> list[str]:
-    """A file's lines; none where there is no such file, as on other systems."""
+    """Return a file's lines; none if it does not exist, as on other systems."""
     try:
         return Path(path).read_text().splitlines()
     except OSError:

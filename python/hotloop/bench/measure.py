@@ -27,7 +27,7 @@ class Contender:
     rewind: Callable[[], object] | None = None
 
     def seconds(self, passes: int) -> float:
-        """How long so many passes take."""
+        """Return the seconds that this many passes take."""
         if self.rewind is None:
             return self._timed(passes)
         total = 0.0
@@ -58,7 +58,7 @@ class Rate:
 
     @property
     def spread(self) -> float | None:
-        """The middle half of the rounds, from end to end, as a part of the median; unknown from a single round."""
+        """Interquartile range relative to the median; None for a single round."""
         if len(self.rounds) < 2:
             return None
         low, _, high = statistics.quantiles(self.rounds, n=4, method="inclusive")
@@ -85,7 +85,7 @@ def measure(
     rates: list[list[float]] = [[] for _ in contenders]
     for turn in range(rounds):
         for place in range(len(contenders)):
-            # Another one begins each round, so that nobody always follows the same neighbour.
+            # Rotate the order, so that no contender always follows the same neighbour.
             index = (place + turn) % len(contenders)
             contender = contenders[index]
             progress(contender)
@@ -95,7 +95,7 @@ def measure(
 
 
 def _warm_up(contender: Contender, seconds: float) -> int:
-    """Run until a batch of passes takes half the time of a measurement; gives the passes that fill a whole one."""
+    """Warm up until a batch takes half a measurement; return the number of passes for a whole one."""
     passes = 1
     while True:
         elapsed = contender.seconds(passes)
@@ -105,7 +105,7 @@ def _warm_up(contender: Contender, seconds: float) -> int:
 
 
 def middle(values: Sequence[float]) -> tuple[float, float] | None:
-    """Between which two of the values the median lies with 95 % certainty, whatever they are spread like.
+    """Return the distribution-free 95 % confidence interval of the median.
 
     Each value is as likely above the median as below; too few of them are certain of nothing.
 

@@ -1,11 +1,11 @@
-"""What a benchmark of PPO measures: the work of one iteration, described so that everyone can do the same."""
+"""Benchmark cases of PPO: the work of one iteration, specified so that peers can do the same."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class PpoCase:
-    """One shape of PPO: so many envs for so many steps, so many passes over what they gave, and the policy."""
+    """Number of envs, horizon, epochs and policy of one PPO case."""
 
     env: str
     num_envs: int
@@ -14,9 +14,9 @@ class PpoCase:
     minibatches: int
     hidden: tuple[int, ...] = (64, 64)
     separate: bool = False
-    """Whether policy and value have trunks of their own."""
+    """Whether policy and value have separate trunks."""
     memory: str = "none"
-    """What stands between the dense layers and the outputs: none, lstm or gru."""
+    """Recurrent layer between the dense layers and the outputs: none, lstm or gru."""
     memory_size: int = 128
     learning_rate: float = 1e-3
     gamma: float = 0.99
@@ -41,7 +41,7 @@ class PpoCase:
         return f"{self.env} {self.num_envs}x{self.horizon} {self.epochs}x{self.minibatches}{memory}"
 
 
-# What CartPole is solved with: small batches, many updates.
+# Settings that solve CartPole: small batches, many updates.
 SOLVE = PpoCase(
     "cartpole",
     num_envs=32,
@@ -57,14 +57,14 @@ SOLVE = PpoCase(
 
 
 def usable_cores() -> int:
-    """Cores that this process may use; everyone gets as many threads."""
+    """Return the cores available to this process; every contender gets as many threads."""
     from hotloop import _core
 
     return _core.usable_cores()
 
 
 def use_torch_threads(minibatch_size: int) -> None:
-    """Give PyTorch every core, unless the batches are so small that its threads would only wait for each other."""
+    """Give PyTorch all cores, except for batches too small to benefit."""
     import torch
 
     torch.set_num_threads(usable_cores() if minibatch_size >= 4096 else 1)

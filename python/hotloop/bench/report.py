@@ -1,4 +1,4 @@
-"""Rows of a benchmark as a table for people, and the sentences that belong under it."""
+"""Benchmark results as a table with notes."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ from hotloop.text import short
 
 
 def table(rows: Sequence[Row], peers: Sequence[Peer[Case]]) -> Table:
-    """One line per case, one column per peer that was measured at all."""
+    """One line per case, one column per measured peer."""
     measured = [peer for peer in peers if any(peer.name in row.peers for row in rows)]
     result = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     # Names of Python envs can be long; numbers must not be cut.
@@ -35,12 +35,12 @@ def table(rows: Sequence[Row], peers: Sequence[Peer[Case]]) -> Table:
 
 
 def times(ratio: float | None) -> str:
-    """How many times as fast; nothing if there is nothing to compare with."""
+    """Format a speed ratio; empty for None."""
     return "" if ratio is None else f"{ratio:,.0f}x" if ratio >= 100 else f"{ratio:.3g}x"
 
 
 def notes(rows: Sequence[Row], peers: Sequence[Peer[Case]], machine: Machine) -> list[str]:
-    """What the numbers depend on: how peers were measured, the machine, and the versions."""
+    """Notes on how peers were measured, the machine and versions."""
     lines = []
     for peer in peers:
         rates = [row.peers[peer.name].rate.value for row in rows if peer.name in row.peers]
@@ -50,6 +50,6 @@ def notes(rows: Sequence[Row], peers: Sequence[Peer[Case]], machine: Machine) ->
 
 
 def on_machine(machine: Machine) -> str:
-    """The machine and the versions, in a sentence."""
+    """Describe machine and versions in one sentence."""
     versions = ", ".join(f"{name} {version}" for name, version in machine.versions.items())
     return f"{machine.cpu}, {machine.usable_cores} of {machine.cores} cores, {machine.isa}; {versions}."

@@ -15,7 +15,7 @@ from hotloop.bench.peers import Peer
 from hotloop.bench.ppo import PpoCase
 
 UNIT = "s"
-# What counts as solved, by env: the mean return of the last 100 episodes.
+# Solved threshold by env: mean return of the last 100 episodes.
 GOALS = {"cartpole": 475.0, "pendulum": -200.0}
 # Peers' modules that solve cartpole when they are run with a seed.
 SOLVERS = {name: f"hotloop.bench.peers.{name}_ppo" for name in ("torch", "jax", "sb3")}
@@ -23,7 +23,7 @@ SOLVERS = {name: f"hotloop.bench.peers.{name}_ppo" for name in ("torch", "jax", 
 
 @dataclass(frozen=True)
 class Solved:
-    """How long one contender took, seed after seed; `None` where it did not get there in time."""
+    """Seconds per seed of one contender; None where it timed out."""
 
     env: str
     who: str
@@ -31,16 +31,16 @@ class Solved:
 
     @property
     def times(self) -> list[float]:
-        """The seconds of those seeds that were solved."""
+        """Seconds of the solved seeds."""
         return [seconds for seconds in self.seconds if seconds is not None]
 
     @property
     def value(self) -> float | None:
-        """The median of the seeds that were solved."""
+        """Median over the solved seeds."""
         return statistics.median(self.times) if self.times else None
 
     def as_json(self, ours: float | None) -> dict[str, Any]:
-        """The row as `--json` gives it."""
+        """The row for `--json`."""
         times, value = self.times, self.value
         return {
             "name": f"{self.env} {self.who}",
@@ -62,7 +62,7 @@ def race(
     timeout: float,
     progress: Callable[[str, int], object] = lambda who, seed: None,
 ) -> list[Solved]:
-    """Start processes one after the other, everyone's once per seed, taking turns."""
+    """Run each contender's process once per seed, in turns."""
     commands: dict[str, Callable[[int], list[str]]] = {"hotloop": lambda seed: _ours(env, seed)}
     if env == "cartpole":
         for peer in peers:
@@ -83,7 +83,7 @@ def _ours(env: str, seed: int) -> list[str]:
 
 
 def _timed(command: list[str], home: str, timeout: float) -> float | None:
-    """The seconds that the process took; nothing if it failed, did not solve the task, or took too long."""
+    """Return the process's seconds; None if it failed, timed out or did not solve the task."""
     environment = {**os.environ, "HOTLOOP_HOME": home}
     start = perf_counter()
     try:
@@ -97,6 +97,6 @@ def _timed(command: list[str], home: str, timeout: float) -> float | None:
 
 
 def _is_solved(printed: str) -> bool:
-    """Ours ends with what came of the run, peers with the steps they took, or null if they did not get there."""
+    """Our last line is the run's result; a peer's is its number of steps, or null if unsolved."""
     told = json.loads(printed.splitlines()[-1])
     return bool(told["solved"]) if isinstance(told, dict) else told is not None

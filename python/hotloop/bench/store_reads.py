@@ -1,4 +1,4 @@
-"""How long the commands that read a store take, each from the start of its process to its end."""
+"""Duration of commands that read a store, from process start to end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from hotloop.training import train
 
-# What the store has: that many runs, and one of them that many points of a metric.
+# Size of the store: runs, and points of one metric in one of them.
 RUNS: Final = 1000
 POINTS: Final = 100_000
 _METRIC: Final = "benchmark"
@@ -25,7 +25,7 @@ _PLOT: Final = ("runs", "plot", "last", "--metric", _METRIC)
 
 @dataclass(frozen=True)
 class ReadingRow:
-    """The seconds of one command, time after time."""
+    """Measured seconds of one command."""
 
     name: str
     seconds: tuple[float, ...]
@@ -36,7 +36,7 @@ class ReadingRow:
         return statistics.median(self.seconds)
 
     def as_json(self, bare: float) -> dict[str, Any]:
-        """The row as `--json` gives it; `bare` is what a command that reads nothing takes."""
+        """The row for `--json`; `bare` is the time of a command that reads nothing."""
         return {
             "name": self.name,
             "value": self.value,
@@ -47,7 +47,7 @@ class ReadingRow:
 
 
 def read_store(*, rounds: int, progress: Callable[[str, float], object] = lambda what, share: None) -> list[ReadingRow]:
-    """Makes such a store and runs the commands in turns; the first row is a command that reads nothing."""
+    """Create the store and run the commands in turns; the first row is a command that reads nothing."""
     with tempfile.TemporaryDirectory(prefix="hotloop-bench-") as name:
         home = Path(name)
         progress("filling a store", 0.0)

@@ -33,10 +33,10 @@ LOCK_STEP: Peer[Case] = Peer("lock-step", "lock step", "the same workers, all wa
 
 
 class Straggler(IdleEnv):
-    """Steps that sleep for a millisecond, and one in fifty for fifty; it needs next to no core."""
+    """Each step sleeps 1 ms, one in fifty 50 ms; uses almost no CPU."""
 
     def step(self, action: Any) -> Any:
-        """Sleeps."""
+        """Sleep."""
         time.sleep(_LONG if self.np_random.random() < _CHANCE else _SHORT)
         return super().step(action)
 
@@ -58,7 +58,7 @@ def contest(
 
 
 def _free(case: Case, stack: ExitStack) -> list[Contender]:
-    """Nothing but collecting, with actions that are known already."""
+    """Collecting only, with precomputed actions."""
     from hotloop.runners.processes import ProcessRunner
 
     batch = -(-case.num_envs // _PARTS)

@@ -36,7 +36,7 @@ _SETTINGS: Final = {
 
 @dataclass(frozen=True)
 class Case:
-    """What is measured."""
+    """One benchmark case."""
 
     env: str
     algorithm: str = "q-learning"
@@ -50,7 +50,7 @@ class Case:
         return f"{self.env} {self.algorithm} {self.table} {self.storage} {self.runtime} {self.workers}"
 
     def config(self) -> Any:
-        """As a config."""
+        """Return the case as a config."""
         own = {
             "train.algorithm": self.algorithm,
             "tabular.table": self.table,
@@ -70,7 +70,7 @@ class Row:
     memory: int
     """Bytes of all tables."""
     speedup: float | None = None
-    """Times the rate of one thread, or one rank, of the same table."""
+    """Speed-up over one thread, or one rank, of the same table."""
 
     @property
     def efficiency(self) -> float | None:
@@ -78,7 +78,7 @@ class Row:
         return None if self.speedup is None else self.speedup / self.case.workers
 
     def as_json(self) -> dict[str, Any]:
-        """The row as `--json` gives it."""
+        """The row for `--json`."""
         return {
             "name": str(self.case),
             **vars(self.case),
@@ -112,7 +112,7 @@ def run(
     beside: Sequence[Contender] = (),
     progress: Callable[[str], object] = lambda case: None,
 ) -> tuple[list[Row], dict[str, float]]:
-    """Measures native cases and who stands beside them taking turns, then those of MPI, each in processes of its own.
+    """Measure native cases and peers in turns, then MPI cases, each in its own processes.
 
     Gives the cases' rows, and the rates of those beside them by name.
     """
@@ -146,21 +146,21 @@ def _compared(row: Row, rows: Sequence[Row]) -> Row:
 
 
 def mpirun() -> str | None:
-    """The launcher of MPI, if there is one and mpi4py with it."""
+    """Return the MPI launcher if it and mpi4py are installed."""
     beside = Path(sys.executable).with_name("mpirun")
     found = str(beside) if beside.exists() else shutil.which("mpirun")
     return found if find_spec("mpi4py") else None
 
 
 def launch(ranks: int, command: Sequence[str]) -> list[str]:
-    """The command under so many ranks, also on a machine with fewer cores."""
+    """Return the launch command for this many ranks, even beyond the number of cores."""
     launcher = mpirun()
     assert launcher is not None
     return [launcher, "--oversubscribe", "--bind-to", "none", "-n", str(ranks), *command]
 
 
 def launch_environment() -> dict[str, str]:
-    """Open MPI wants to be told that root may use it."""
+    """Return the environment in which Open MPI accepts root."""
     root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     return {**os.environ, **root}
 
@@ -176,14 +176,14 @@ def _with_ranks(case: Case, seconds: float, rounds: int) -> Row:
     return Row(case, Rate(tuple(found["rates"])), found["memory"])
 
 
-def _as_rank(told: dict[str, Any]) -> None:
-    """What each rank does: rank 0 measures what all make, the others serve."""
+def _as_rank(task: dict[str, Any]) -> None:
+    """Run one rank: rank 0 measures the total, the others work."""
     from hotloop.tabular.mpi import MpiEngine, agreed, serve, world
     from hotloop.tabular.settings import settings
     from hotloop.tabular.spaces import spaces
 
-    seconds, rounds = told.pop("seconds"), told.pop("rounds")
-    config = Case(**told).config()
+    seconds, rounds = task.pop("seconds"), task.pop("rounds")
+    config = Case(**task).config()
     ranks = world()
     if ranks.Get_rank():
         serve(agreed(config))
@@ -201,7 +201,7 @@ def _as_rank(told: dict[str, Any]) -> None:
 
 
 def peers(seconds: float, skipped: Callable[[str], object]) -> dict[str, float]:
-    """Steps per second of others at tictactoe, by name; `skipped` hears who is left out and why."""
+    """Return peers' steps per second on tictactoe by name; reports skipped ones to `skipped`."""
     from hotloop.bench.peers import dist_classicrl
 
     found = {"python-loop": python_loop(seconds)}
@@ -215,7 +215,7 @@ def peers(seconds: float, skipped: Callable[[str], object]) -> dict[str, float]:
 
 
 def python_loop(seconds: float) -> float:
-    """Steps per second of the usual loop: Gymnasium's interface and a NumPy table, in Python."""
+    """Return the steps per second of a plain Python loop: Gymnasium's interface and a NumPy table."""
     import gymnasium
 
     import hotloop  # noqa: F401
@@ -242,7 +242,7 @@ def python_loop(seconds: float) -> float:
 
 
 def plot(rows: Sequence[Row], path: Path) -> None:
-    """Speed-up over threads and ranks, as a picture."""
+    """Plot the speed-up over threads and ranks."""
     import matplotlib as mpl
 
     mpl.use("Agg")

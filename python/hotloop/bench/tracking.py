@@ -1,4 +1,4 @@
-"""The suite `tracking`: the same run with records and without any, taking turns; what recording costs."""
+"""The suite `tracking`: the cost of recording, from the same run with and without records, in turns."""
 
 import itertools
 import json
@@ -24,17 +24,17 @@ CASES: dict[str, dict[str, object]] = {
     "32 envs x 64": {},
     "1024 envs x 64": {"runner.num_envs": 1024, "ppo.minibatch_size": 16384, "ppo.epochs": 1},
 }
-# Parts of a run around one in which the recorder was at work that say how long it would have taken without.
+# Neighbouring intervals used to estimate an interval's duration without the recorder.
 _NEIGHBOURS = 8
-# Seconds between looks at a run, which is as short as the iterations of the larger one are.
+# Sampling period in seconds, as short as the larger case's iterations.
 _PACE = 0.01
-# Seconds of CPU time that show that a thread was at work.
+# CPU seconds above which a thread counts as active.
 _AT_WORK = 1e-5
 
 
 @dataclass(frozen=True)
 class Tick:
-    """A moment of a run: how far it has come, and the CPU time that the recorder's threads have taken so far."""
+    """A sample of a run: its progress and the CPU time of the recorder's threads."""
 
     at: float
     steps: int
@@ -43,24 +43,24 @@ class Tick:
 
 @dataclass(frozen=True)
 class TrackingRow:
-    """A run's rates with and without records; each pair, and each run with records, tells what records cost."""
+    """Rates with and without records; each pair, and each recorded run, gives an estimate of the cost."""
 
     name: str
     recorded: Rate
     unrecorded: Rate
     beside: tuple[float, ...]
-    """Of each run with records: the part of its time that was lost while the recorder was at work."""
+    """Share of each recorded run's time lost while the recorder was active."""
     shares: tuple[float, ...]
-    """Of each of them: which part of the process's CPU time the recorder's threads took."""
+    """Share of each recorded run's CPU time used by the recorder's threads."""
 
     @property
     def costs(self) -> tuple[float, ...]:
-        """What part of the speed was lost in each round, against the run without records next to it."""
+        """Share of speed lost in each round, relative to the neighbouring run without records."""
         pairs = zip(self.recorded.rounds, self.unrecorded.rounds, strict=True)
         return tuple(1 - ours / bare for ours, bare in pairs)
 
     def as_json(self) -> dict[str, Any]:
-        """The row as `--json` gives it."""
+        """The row for `--json`."""
         return {
             "name": self.name,
             "value": self.recorded.value,
@@ -78,7 +78,7 @@ class TrackingRow:
 
 
 class _Watched(Trainer):
-    """Looks up often, and notes how far it has come and what the threads of its recorder took."""
+    """A trainer that samples its progress and its recorder's CPU time."""
 
     def _start(self) -> None:
         super()._start()
@@ -104,7 +104,7 @@ def compare(
     rounds: int,
     progress: Callable[[str, float], object] = lambda what, share: None,
 ) -> TrackingRow:
-    """Measures one of the `CASES`."""
+    """Measure one of the `CASES`."""
     progress("finding out how many steps that takes", 0.0)
     steps = 1 << 22
     ticks, _ = _run(_config(name, steps), recorded=True)
@@ -136,7 +136,7 @@ def _config(name: str, steps: int) -> Config:
 
 
 def _run(config: Config, *, recorded: bool) -> tuple[list[Tick], float]:
-    """A run's ticks, and the CPU time that it took."""
+    """Return a run's samples and CPU time."""
     with tempfile.TemporaryDirectory(prefix="hotloop-bench-") as home:
         worked = time.process_time()
         trainer = begin(config, home=home, recorded=recorded, trainer=_Watched)
@@ -150,7 +150,7 @@ def _rate(ticks: Sequence[Tick]) -> float:
 
 
 def lost_beside(ticks: Sequence[Tick]) -> float:
-    """What part of a run's time was lost while its recorder was at work.
+    """Return the share of a run's time lost while its recorder was active.
 
     A part of the run in which the recorder's threads took CPU time, and the one that follows, are compared with the
     nearest others: what else disturbs the machine mostly lasts longer than all of them, and is left out by that.
@@ -170,7 +170,7 @@ def lost_beside(ticks: Sequence[Tick]) -> float:
 
 
 def added_seconds(*, rounds: int, progress: Callable[[str, float], object] = lambda what, share: None) -> list[float]:
-    """How much longer a run's start and end take with records, each in a process of its own, in each round."""
+    """Return the added seconds of start and end with records, in separate processes, per round."""
     found = []
     for turn in range(rounds):
         progress("start and end", turn / rounds)
@@ -187,7 +187,7 @@ def _timed_alone(recorded: bool) -> float:
 
 
 def shortest(recorded: bool) -> None:
-    """Prints the seconds that a run of one record takes, imports that it alone needs included."""
+    """Print the seconds of a run with one record, including its imports."""
     config = _config("32 envs x 64", 16 * 32 * 64)
     begun = time.perf_counter()
     _run(config, recorded=recorded)

@@ -1,4 +1,4 @@
-"""The suite `train`: steps per second of whole PPO, and what part of the machine's arithmetic peak that is."""
+"""The suite `train`: steps per second of whole PPO, and its share of the machine's arithmetic peak."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -37,19 +37,19 @@ class TrainRow:
     flops: float
     """Floating-point operations of one step, collecting and learning; a multiply-add counts as two."""
     peak: float
-    """What this machine can do at most, in the same per second."""
+    """Peak of this machine, in floating-point operations per second."""
 
     @property
     def share(self) -> float:
-        """The part of the peak that is used."""
+        """Achieved share of the peak."""
         return self.rate.value * self.flops / self.peak
 
     def ratio(self, peer: str) -> float | None:
-        """How many times the peer's rate ours is; nothing if the peer does not do this case."""
+        """Return our rate over the peer's; None if the peer does not support the case."""
         return self.rate.value / self.peers[peer].rate.value if peer in self.peers else None
 
     def as_json(self) -> dict[str, Any]:
-        """The row as `--json` gives it."""
+        """The row for `--json`."""
         return {
             "name": self.name,
             "unit": UNIT,
@@ -66,7 +66,7 @@ def peak() -> float:
 
 
 def session_for(case: PpoCase, *, learner: str = "native") -> Session:
-    """The trainer's own session for a case, as `hotloop train` makes it."""
+    """Return the session that `hotloop train` would make for this case."""
     config = load_config(
         case.env,
         overrides={
@@ -105,7 +105,7 @@ def run(
     rounds: int,
     progress: Callable[[str, float], object] = lambda contender, share: None,
 ) -> TrainRow:
-    """Measure whole iterations, ours and the peers' taking turns."""
+    """Measure whole iterations, ours and the peers', in turns."""
     learners = []
 
     def ours(case: PpoCase, stack: ExitStack) -> Contender:

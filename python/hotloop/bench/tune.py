@@ -25,7 +25,7 @@ _MOST_ENVS: Final = 1024
 
 @dataclass(frozen=True)
 class Shape:
-    """How the envs of a runner are shared out."""
+    """Distribution of a runner's envs over workers and batches."""
 
     workers: int
     envs_per_worker: int
@@ -34,11 +34,11 @@ class Shape:
 
     @property
     def num_envs(self) -> int:
-        """All envs."""
+        """Total number of envs."""
         return self.workers * self.envs_per_worker
 
     def config(self) -> dict[str, int]:
-        """As a config has it."""
+        """Config keys of this shape."""
         return {
             "num_envs": self.num_envs,
             "num_workers": self.workers,
@@ -56,7 +56,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class Trial:
-    """A shape and what it reached, in steps per second."""
+    """A shape with its steps per second."""
 
     shape: Shape
     rate: float
@@ -64,7 +64,7 @@ class Trial:
 
 @dataclass
 class Tuning:
-    """What was tried, what is best, and why."""
+    """Trials, the best of them, and the reasons."""
 
     best: Trial
     trials: list[Trial] = field(default_factory=list)
@@ -81,7 +81,7 @@ def tune(
     worker_python: str | None = None,
     progress: Callable[[Shape], object] = lambda shape: None,
 ) -> Tuning:
-    """Searches; raises `EnvError` if the env cannot be made."""
+    """Search for the fastest shape; raises `EnvError` if the env cannot be made."""
 
     def rate(shape: Shape) -> float:
         progress(shape)
@@ -92,7 +92,7 @@ def tune(
     found.trials.append(found.best)
 
     def climb(change: Callable[[Shape], Shape | None]) -> int:
-        """Takes the change as often as it pays; gives how often that was."""
+        """Apply a change as long as it pays; return how often it did."""
         taken = 0
         while (shape := change(found.best.shape)) is not None:
             trial = Trial(shape, rate(shape))

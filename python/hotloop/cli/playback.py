@@ -12,7 +12,7 @@ from hotloop.cli.output import UserError, tell
 if TYPE_CHECKING:
     from hotloop.envs.spec import EnvSpec
     from hotloop.episodes.episode import Chooser, Episode
-    from hotloop.episodes.local_env import Shows
+    from hotloop.episodes.local_env import RenderModes
     from hotloop.episodes.replay import Replay
     from hotloop.policies.policy import Policy
 
@@ -30,7 +30,7 @@ class Playback:
     replay: Replay | None = None
     run: str | None = None
     stochastic: bool = False
-    shows: Shows | None = None
+    shows: RenderModes | None = None
     """Render modes of a Python env."""
     render_mode: str | None = None
     """Render mode that a Python env is made with."""
@@ -52,8 +52,8 @@ class Playback:
             render_mode=self.render_mode,
         )
         if self.agent is None:
-            return episode, actors.by_chance(episode)
-        return episode, actors.by_policy(self.agent, episode, deterministic=not self.stochastic)
+            return episode, actors.random_actor(episode)
+        return episode, actors.policy_actor(self.agent, episode, deterministic=not self.stochastic)
 
     @property
     def pace(self) -> float:
@@ -154,7 +154,7 @@ def from_name(what: str, changes: list[str], seed: int, episodes: int, trust: bo
     return parts
 
 
-def _look(env: str, options: dict[str, Any], run: Path | None = None) -> Shows:
+def _look(env: str, options: dict[str, Any], run: Path | None = None) -> RenderModes:
     """Make a Python env to learn its spaces and render modes; `run` is the policy's run."""
     from hotloop.config.loader import stored_config
     from hotloop.episodes.local_env import look

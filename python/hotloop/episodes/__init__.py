@@ -1,1 +1,1 @@
-"""Single episodes, move by move: played, kept as replays, and shown again exactly."""
+"""Single episodes: played step by step, saved as replays and replayed exactly."""

@@ -1,4 +1,4 @@
-"""Who plays: a policy that was learned, or chance."""
+"""Action sources for episodes: a trained policy or a random one."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from hotloop.policies.policy import Policy
 
 
-def by_chance(episode: Episode) -> Chooser:
-    """Legal actions, all equally likely; where amounts have no bounds, within 1 of 0 or of the bound there is."""
+def random_actor(episode: Episode) -> Chooser:
+    """Return a uniformly random policy over legal actions; unbounded dimensions get a range of 2."""
     action = episode.spec.action
     draws = np.random.default_rng([episode.seed, episode.index])
 
@@ -43,14 +43,14 @@ def _bounds(action: ContinuousAction) -> tuple[NDArray[np.float32], NDArray[np.f
 
 
 def _one_of_each(allowed: NDArray[np.int8], draws: np.random.Generator) -> NDArray[np.int64]:
-    """A random allowed column of each row; the first where none is."""
+    """Return a random legal column of each row; 0 where none is legal."""
     keys = draws.random(allowed.shape) * (allowed != 0)
     first: NDArray[np.int64] = keys.argmax(1)
     return first
 
 
-def by_policy(agent: Policy, episode: Episode, *, deterministic: bool = True) -> Chooser:
-    """A policy's most probable actions in an episode, or actions drawn as an evaluation with that seed draws them."""
+def policy_actor(agent: Policy, episode: Episode, *, deterministic: bool = True) -> Chooser:
+    """Return a policy's mode actions, or actions sampled as in an evaluation with the episode's seed."""
     memory = np.zeros((episode.seats, agent.learner.memory_len), np.float32)
 
     def choose(obs: NDArray[Any], mask: NDArray[np.int8] | None, step: int) -> NDArray[Any]:

@@ -1,4 +1,4 @@
-"""The best episodes of a run's evaluations, kept as replays in the run's folder: a few, and always the same few."""
+"""Replays of the best evaluation episodes in a run's folder: a few, chosen deterministically."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MOST: Final = 3
 
 
 class Top:
-    """Collects the best episodes of one evaluation while it goes on."""
+    """Collects the best episodes during one evaluation."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Top:
         self._best: list[tuple[float, int, NDArray[Any]]] = []
 
     def add(self, first_env: int, seats: int, taken: list[NDArray[Any]], returns: NDArray[Any]) -> None:
-        """Looks at envs that played together: every row's actions, step by step, and its return."""
+        """Consider a batch of envs: every row's actions, step by step, and its return."""
         totals = np.asarray(returns, np.float64).reshape(-1, seats).sum(1)
         for env in np.argsort(-totals, kind="stable")[: self._most].tolist():
             rows = slice(env * seats, (env + 1) * seats)
@@ -51,7 +51,7 @@ class Top:
         self._best = sorted(self._best, key=lambda found: (-found[0], found[1]))[: self._most]
 
     def replays(self, least: float, **about: Any) -> list[Replay]:
-        """The best episodes as replays, best first; those that earned no more than `least` are left out."""
+        """Return the best episodes as replays, best first, with a return above `least`."""
         found = []
         for total, index, actions in self._best:
             if total <= least:
@@ -68,7 +68,7 @@ class Top:
 
 
 def kept(folder: Path) -> list[tuple[Path, Replay]]:
-    """The replays in a run's folder, best first; of equal ones the older, then that of the lower index."""
+    """Return the replays in a run's folder, best first; ties by age, then by index."""
     found = []
     for path in folder.glob(f"*{SUFFIX}"):
         try:
@@ -79,7 +79,7 @@ def kept(folder: Path) -> list[tuple[Path, Replay]]:
 
 
 def keep(folder: Path, top: Top, **about: Any) -> None:
-    """Keeps the best episodes of an evaluation in a run's folder, as far as they are among the best of all.
+    """Save an evaluation's best episodes in a run's folder if they are among the best so far.
 
     Args:
         folder: Where a run's replays are.
@@ -96,7 +96,7 @@ def keep(folder: Path, top: Top, **about: Any) -> None:
 
 
 def forget_after(folder: Path, steps: int) -> None:
-    """Removes what was made after the step that a run goes on from."""
+    """Delete replays made after the step from which a run resumes."""
     for path, replay in kept(folder):
         if replay.about["steps"] > steps:
             path.unlink()

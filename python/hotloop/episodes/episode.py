@@ -1,4 +1,4 @@
-"""One episode of one env, from its key: what was done and seen is noted, so that it can be replayed."""
+"""One episode of one env, determined by its key and recorded so that it can be replayed."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from hotloop.rendering.scene import Scene, scenes
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hotloop.episodes.local_env import Stage
+    from hotloop.episodes.local_env import LocalEnv
 
-# Given what the seats see, their masks (if there are any) and the number of the step: an action for each.
+# Maps observations, masks (if any) and the step number to an action per seat.
 Chooser = Callable[["NDArray[Any]", "NDArray[np.int8] | None", int], "NDArray[Any]"]
-# An episode that is not over by then is left: in some envs a policy can go in circles for ever.
+# Maximum length: in some envs a policy can go in circles for ever.
 LONGEST: Final = 10_000
 
 
 class Episode:
-    """An env at the start of the episode that a seed and the env's index among others stand for.
+    """An env at the start of the episode given by a seed and an env index.
 
     It is the first episode that the env of that index plays in any runner with that seed: the key of an evaluation's
     episode is its seed and its number. A Python env is made in this process; `render_mode` is for such envs.
@@ -47,7 +47,7 @@ class Episode:
         self.index = index
         self.action_repeat = action_repeat
         self._pool = (
-            _native(env, options, index, action_repeat) if is_native(env) else _staged(env, options, index, render_mode)
+            _native(env, options, index, action_repeat) if is_native(env) else _local(env, options, index, render_mode)
         )
         self.options: dict[str, Any] = self._pool.options()
         pool = self._pool
@@ -58,29 +58,29 @@ class Episode:
         self.actions: list[NDArray[Any]] = []
         self.rewards: list[NDArray[np.float32]] = []
         self.returns = np.zeros(self.seats)
-        """What each seat has earned."""
+        """Return of each seat so far."""
         self.sums = [checksum(self.obs)]
         self.ended: Literal["terminated", "truncated"] | None = None
 
     @property
     def mask(self) -> NDArray[np.int8] | None:
-        """Which choices are allowed now, where the env tells."""
+        """Action mask, if the env has one."""
         found: NDArray[np.int8] | None = self._info.get("action_mask")
         return found
 
     @property
     def valid(self) -> NDArray[np.bool_] | None:
-        """Which seats decide now, where an env has several."""
+        """Seats that decide now, for envs with several."""
         found: NDArray[np.bool_] | None = self._info.get("valid")
         return found
 
     @property
     def steps(self) -> int:
-        """How many were made."""
+        """Number of steps so far."""
         return len(self.actions)
 
     def step(self, actions: NDArray[Any]) -> None:
-        """Plays an action of each seat."""
+        """Step with one action per seat."""
         self.obs, reward, terminated, truncated, self._info = self._pool.step(actions)
         self.actions.append(np.array(actions))
         self.rewards.append(reward)
@@ -92,12 +92,12 @@ class Episode:
             self.ended = "truncated" if truncated.any() else "terminated"
 
     def finish(self, choose: Chooser, *, longest: int = LONGEST) -> None:
-        """Plays on to the end."""
+        """Play to the end."""
         while self.ended is None and self.steps < longest:
             self.step(choose(self.obs, self.mask, self.steps))
 
     def scene(self) -> Scene:
-        """What there is to see now of a native env."""
+        """Return the current scene of a native env."""
         assert isinstance(self._pool, _core.Pool)
         (scene,) = scenes(
             self.env, self._pool, self.options, self.actions[-1] if self.actions else None, seats=self.seats
@@ -105,7 +105,7 @@ class Episode:
         return scene
 
     def text(self) -> str:
-        """The env in characters."""
+        """Render as text."""
         if isinstance(self._pool, _core.Pool):
             from hotloop.rendering import as_text
 
@@ -113,7 +113,7 @@ class Episode:
         return self._pool.text()
 
     def picture(self) -> NDArray[np.uint8]:
-        """The env in pixels: height, width, and red, green and blue."""
+        """Render as an RGB array of shape (height, width, 3)."""
         if isinstance(self._pool, _core.Pool):
             from hotloop.rendering import as_picture
 
@@ -121,7 +121,7 @@ class Episode:
         return self._pool.picture()
 
     def close(self) -> None:
-        """Frees the env."""
+        """Close the env."""
         self._pool.close()
 
 
@@ -137,17 +137,17 @@ def _native(env: str, options: Mapping[str, Any], index: int, action_repeat: int
     )
 
 
-def _staged(env: str, options: Mapping[str, Any], index: int, render_mode: str | None) -> Stage:
-    from hotloop.episodes.local_env import Stage
+def _local(env: str, options: Mapping[str, Any], index: int, render_mode: str | None) -> LocalEnv:
+    from hotloop.episodes.local_env import LocalEnv
 
-    return Stage(env, options, index=index, render_mode=render_mode)
+    return LocalEnv(env, options, index=index, render_mode=render_mode)
 
 
 def fresh_seed(seed: int) -> int:
-    """A seed whose episodes neither training nor its own evaluations have seen, whatever theirs was."""
+    """Derive a seed whose episodes occur neither in training nor in its evaluations."""
     return int.from_bytes(hashlib.blake2b(f"{seed}/fresh".encode(), digest_size=8).digest(), "little")
 
 
 def checksum(obs: NDArray[Any]) -> int:
-    """Of what all seats see."""
+    """Checksum of all seats' observations."""
     return zlib.crc32(obs.data)

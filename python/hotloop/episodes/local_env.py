@@ -1,4 +1,4 @@
-"""A Python env in this process, to be watched: made so that it shows itself as text, as pictures, or not at all."""
+"""A Python env in this process for watching, with text, image or no rendering."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 TEXT: Final = "ansi"
 PICTURE: Final = "rgb_array"
-# Of more numbers than these nobody reads each.
+# Longer observations are summarised.
 _READABLE: Final = 64
 _PACKAGE: Final = str(Path(__file__).parents[1])
 
 
-class Stage:
-    """One env, with what an episode needs of a native pool. Episodes are those of any runner with that seed and index.
+class LocalEnv:
+    """One env with the interface of a native pool. Its episodes equal those of any runner with the same seed and index.
 
     Args:
         env: `gymnasium:ID`, `module:factory` and the like.
@@ -42,7 +42,7 @@ class Stage:
     def __init__(self, env: str, options: Mapping[str, Any], *, index: int = 0, render_mode: str | None = None) -> None:
         from hotloop.runners.processes import ProcessRunner
 
-        # Nobody looks at a window here, and pygame's greeting would stand among what is printed.
+        # No window is needed, and pygame's greeting would end up in the output.
         os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
         os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
         self._name = env
@@ -50,7 +50,7 @@ class Stage:
         self._seed = 0
         self._steps = 0
         told = self._options if render_mode is None else {**self._options, "render_mode": render_mode}
-        with _telling(f"{env} cannot be made"):
+        with _explaining(f"{env} cannot be made"):
             self._runner = ProcessRunner(
                 env, 1, num_workers=0, options=told, first_env=index, autoreset_mode="disabled"
             )
@@ -59,7 +59,7 @@ class Stage:
         """The env itself."""
 
     def options(self) -> dict[str, Any]:
-        """What it was made with."""
+        """Return the env's options."""
         return self._options
 
     @property
@@ -68,35 +68,35 @@ class Stage:
         return self._runner.env_spec
 
     def seed(self, seed: int) -> None:
-        """What the next reset begins with."""
+        """Set the seed of the next reset."""
         self._seed = seed
 
     def reset(self) -> tuple[NDArray[Any], dict[str, Any]]:
-        """Starts the episode."""
-        with _telling(f"{self._name} failed in its reset"):
+        """Start the episode."""
+        with _explaining(f"{self._name} failed in its reset"):
             obs, self._info = self._runner.reset(seed=self._seed)
         self._obs: NDArray[Any] = obs
         return obs, self._info
 
     def step(self, actions: Any) -> tuple[NDArray[Any], NDArray[np.float32], Any, Any, dict[str, Any]]:
-        """Plays an action of each seat."""
+        """Step with one action per seat."""
         self._steps += 1
-        with _telling(f"{self._name} failed in step {self._steps}"):
+        with _explaining(f"{self._name} failed in step {self._steps}"):
             result = self._runner.step(actions)
         self._obs = result[0]
         return result
 
     def text(self) -> str:
-        """What the env says of itself in characters; what is seen in numbers, if it says nothing."""
+        """Return the env's text rendering, or its observations if it has none."""
         if getattr(self.env, "render_mode", None) != TEXT:
             return "\n".join(map(_in_numbers, self._obs))
-        with _telling(f"{self._name} cannot be shown"):
+        with _explaining(f"{self._name} cannot be shown"):
             shown = self.env.render()
         return (shown.getvalue() if isinstance(shown, io.StringIO) else str(shown)).strip("\n")
 
     def picture(self) -> NDArray[np.uint8]:
-        """The env in pixels: height, width, and red, green and blue."""
-        with _telling(f"{self._name} cannot be drawn"):
+        """Render as an RGB array of shape (height, width, 3)."""
+        with _explaining(f"{self._name} cannot be drawn"):
             drawn = self.env.render()
         picture = np.asarray(drawn)
         if picture.ndim != 3 or picture.shape[2] not in (3, 4) or picture.dtype != np.uint8:
@@ -105,60 +105,60 @@ class Stage:
         return np.ascontiguousarray(picture[:, :, :3])
 
     def close(self) -> None:
-        """Frees the env."""
+        """Close the env."""
         self._runner.close()
 
 
 @dataclass(frozen=True)
-class Shows:
-    """What an env is, and how it can show itself."""
+class RenderModes:
+    """An env's spec and render modes."""
 
     env: str
     spec: EnvSpec
     modes: tuple[str, ...]
-    """The render modes that it names."""
+    """Render modes in its metadata."""
     mode: str | None
-    """That in which it is made without being told one."""
+    """Its default render mode."""
     takes_mode: bool
-    """Whether it can be told one."""
+    """Whether its factory accepts render_mode."""
     pace: float | None
-    """Steps per second, if it says so."""
+    """Steps per second from its metadata, if any."""
 
     def can(self, mode: Literal["ansi", "rgb_array"]) -> bool:
-        """Whether it can show itself so."""
+        """Return whether it supports a render mode."""
         return self.mode == mode or (self.takes_mode and mode in self.modes)
 
     def picture_refused(self) -> str:
-        """Why there is no picture, and what would help."""
+        """Explain why there is no image rendering and how to get it."""
         if PICTURE in self.modes:
             factory = self.env.rpartition(":")[2]
             return (
-                f"{self.env} could draw itself, but {factory} takes no render_mode: give it that parameter and hand it "
+                f"{self.env} can render images, but {factory} takes no render_mode: add that parameter and pass it "
                 f"on to the env, or make the env with render_mode={PICTURE!r}"
             )
         if self.can(TEXT):
-            return f"{self.env} has no picture, only text: leave out --video"
-        return f"{self.env} draws no pictures (its metadata names no render mode {PICTURE!r}): leave out --video"
+            return f"{self.env} renders text only: leave out --video"
+        return f"{self.env} renders no images (its metadata lists no render mode {PICTURE!r}): leave out --video"
 
     def text_refused(self) -> str:
-        """Why numbers are shown, and what would help."""
+        """Explain why observations are shown and how to get a rendering."""
         if self.can(PICTURE):
-            return f"{self.env} draws pictures only, so its observations are shown: add --video FILE to see it."
+            return f"{self.env} renders images only; showing observations instead. Use --video FILE to see it."
         if TEXT in self.modes or PICTURE in self.modes:
             return (
-                f"The factory of {self.env} takes no render_mode, so its observations are shown: give it that "
-                "parameter and hand it on to the env."
+                f"The factory of {self.env} takes no render_mode; showing observations instead. Add that "
+                "parameter and pass it on to the env."
             )
-        return f"{self.env} does not show itself (it names no render modes), so its observations are shown."
+        return f"{self.env} has no render modes; showing observations instead."
 
 
-def look(env: str, options: Mapping[str, Any]) -> Shows:
-    """Makes an env to see what it is."""
-    stage = Stage(env, options)
+def look(env: str, options: Mapping[str, Any]) -> RenderModes:
+    """Make an env to inspect its spec and render modes."""
+    stage = LocalEnv(env, options)
     try:
         metadata = getattr(stage.env, "metadata", None) or {}
         pace = metadata.get("render_fps")
-        return Shows(
+        return RenderModes(
             env,
             stage.spec,
             tuple(metadata.get("render_modes") or ()),
@@ -185,7 +185,7 @@ def _takes_mode(env: str) -> bool:
 
 
 def _in_numbers(seen: Any) -> str:
-    """What one seat sees."""
+    """Format one seat's observation."""
     row = np.asarray(seen)
     if row.size > _READABLE:
         shape = "x".join(map(str, row.shape))
@@ -194,8 +194,8 @@ def _in_numbers(seen: Any) -> str:
 
 
 @contextlib.contextmanager
-def _telling(what: str) -> Iterator[None]:
-    """Turns whatever an env raises into an error of one line, with the place in a person's own code."""
+def _explaining(what: str) -> Iterator[None]:
+    """Convert exceptions of an env to one-line errors with the location in the user's code."""
     from hotloop.errors import MissingPackageError
 
     try:

@@ -34,7 +34,7 @@ class Replay:
 
     env: str
     state_version: int
-    """The version of the env's rules and state; 0 for a Python env, which has none that is known."""
+    """Version of the env's rules and state; 0 for Python envs."""
     options: dict[str, Any]
     """All options of the env."""
     action_repeat: int
@@ -46,15 +46,15 @@ class Replay:
     rewards: NDArray[np.float32]
     """Step by step, of every seat."""
     observations: NDArray[np.uint32]
-    """Checksums of what all seats saw: one more than steps."""
+    """Checksums of all seats' observations: one more than steps."""
     made_by: str
     """The version of Hotloop."""
     about: dict[str, Any] = field(default_factory=dict)
-    """For people: the run, its step, how actions were chosen."""
+    """Metadata: the run, its step, how actions were chosen."""
 
     @classmethod
     def of(cls, episode: Episode, **about: Any) -> Self:
-        """An episode as far as it was played."""
+        """Make a replay of an episode as far as it was played."""
         return cls(
             env=episode.env,
             state_version=episode.spec.state_version,
@@ -71,7 +71,7 @@ class Replay:
 
     @property
     def steps(self) -> int:
-        """How many there are."""
+        """Number of steps."""
         return len(self.actions)
 
     @property
@@ -82,7 +82,7 @@ class Replay:
         return float(self.rewards[:, mine].sum(dtype=np.float64))
 
     def begin(self, render_mode: str | None = None) -> Episode:
-        """The env at the start of the episode; a `ReplayError` says why there is no such native env."""
+        """Return the env at the start of the episode; raises `ReplayError` if this version cannot make it."""
         if not is_native(self.env):
             return Episode(self.env, self.options, seed=self.seed, index=self.index, render_mode=render_mode)
         if not _core.has_env(self.env):
@@ -101,7 +101,7 @@ class Replay:
         return Episode(self.env, self.options, seed=self.seed, index=self.index, action_repeat=self.action_repeat)
 
     def check(self) -> None:
-        """Plays it, and refuses it if a reward or an observation is not what it was."""
+        """Play the replay; raise `ReplayError` if a reward or an observation differs."""
         episode = self.begin()
         try:
             for step, actions in enumerate(self.actions):
@@ -122,11 +122,11 @@ class Replay:
 
     def _other(self, what: str) -> ReplayError:
         versions = f"it was made by hotloop {self.made_by}, this is {_core.__version__}"
-        return ReplayError(f"the replay does not come out as it was recorded: {what} differs ({versions})")
+        return ReplayError(f"the replay does not repeat as recorded: {what} differs ({versions})")
 
 
 def write_replay(path: Path, replay: Replay) -> None:
-    """Writes the file; a failure leaves nothing behind."""
+    """Write the file atomically."""
     from safetensors.numpy import save
 
     facts = {
@@ -146,7 +146,7 @@ def write_replay(path: Path, replay: Replay) -> None:
 
 
 def read_replay(path: Path) -> Replay:
-    """The replay in a file; a `ReplayError` says what is wrong with it."""
+    """Read a replay; raises `ReplayError` if it is missing or damaged."""
     from safetensors import SafetensorError, safe_open
 
     if not path.is_file():
@@ -158,9 +158,9 @@ def read_replay(path: Path) -> Replay:
     except OSError as error:
         raise ReplayError(f"cannot read {path}: {error.strerror or error}") from None
     except (SafetensorError, ValueError):
-        raise ReplayError(f"{path} is no replay, or is damaged") from None
+        raise ReplayError(f"{path} is not a replay or is damaged") from None
     if not isinstance(facts, dict) or facts.get("kind") != _KIND:
-        raise ReplayError(f"{path} is no replay of Hotloop")
+        raise ReplayError(f"{path} is not a Hotloop replay")
     if facts.get("format") != FORMAT:
         raise ReplayError(f"the replay {path} has format {facts.get('format')!r}, this version reads {FORMAT}")
     try:

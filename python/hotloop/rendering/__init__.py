@@ -1,4 +1,4 @@
-"""Envs as text and as pictures, drawn from the named fields of their state.
+"""Text and image rendering of envs, from the named fields of their state.
 
 Each env has a file of its own in `hotloop.rendering.envs`, named like the env; `docs/play.md` says what goes into it.
 An env without one is shown as a list of its fields.
@@ -20,27 +20,27 @@ if TYPE_CHECKING:
     from hotloop.rendering.drawing import Drawing
 
 MODES: Final = ("ansi", "rgb_array")
-# Steps per second at which an env is shown that does not say how fast it is to be watched.
+# Default steps per second for watching an env.
 _PACE: Final = 4.0
 
 
 class Renderer(Protocol):
-    """What a file in `hotloop.rendering.envs` may define; all of it is optional."""
+    """Interface of the modules in `hotloop.rendering.envs`; every part is optional."""
 
     ACTIONS: Sequence[str]
-    """What the choices of a discrete action are called."""
+    """Names of discrete actions."""
     PACE: float
-    """Steps per second at which it is good to watch."""
+    """Default steps per second for watching."""
 
     def draw(self, scene: Scene) -> Drawing:
-        """The picture; every one of an episode must have the same size."""
+        """Draw a scene; all drawings of an episode have the same size."""
 
     def text(self, scene: Scene) -> str:
-        """The same in characters; without it, the picture is made of dots."""
+        """Render a scene as text; the default draws it with braille dots."""
 
 
 def renderer(env: str) -> Renderer | None:
-    """The env's own way of being shown, if it has one."""
+    """Return the env's renderer, if it has one."""
     if ":" in env:
         from hotloop.envs import loader
 
@@ -57,25 +57,25 @@ def renderer(env: str) -> Renderer | None:
 
 
 def has_picture(env: str) -> bool:
-    """Whether the env can be drawn, and not only told in words."""
+    """Return whether the env supports images, not only text."""
     return hasattr(renderer(env), "draw")
 
 
 def check_mode(env: str, mode: str | None) -> None:
-    """Refuses a render mode that there is not, or that the env does not have."""
+    """Reject an unknown render mode, or one that the env lacks."""
     if mode is not None and mode not in MODES:
         raise RenderError(f"render_mode is {mode!r}: expected one of {', '.join(map(repr, MODES))}, or None")
     if mode == "rgb_array" and not has_picture(env):
-        raise RenderError(f"render_mode is {mode!r}: {env} has no picture, only text ('ansi')")
+        raise RenderError(f"render_mode is {mode!r}: {env} renders text only ('ansi')")
 
 
 def pace(env: str) -> float:
-    """Steps per second at which the env is good to watch."""
+    """Return the default steps per second for watching the env."""
     return float(getattr(renderer(env), "PACE", _PACE))
 
 
 def as_text(scene: Scene) -> str:
-    """The scene in characters."""
+    """Render a scene as text."""
     module = renderer(scene.env)
     if module is not None and hasattr(module, "text"):
         return module.text(scene)
@@ -87,17 +87,17 @@ def as_text(scene: Scene) -> str:
 
 
 def as_picture(scene: Scene) -> NDArray[np.uint8]:
-    """The scene in pixels: height, width, and red, green and blue."""
+    """Render a scene as an RGB array of shape (height, width, 3)."""
     module = renderer(scene.env)
     if module is None or not hasattr(module, "draw"):
-        raise RenderError(f"{scene.env} has no picture, only text")
+        raise RenderError(f"{scene.env} renders text only")
     from hotloop.rendering.pixels import pixels
 
     return pixels(module.draw(scene))
 
 
 def action_text(env: str, action: NDArray[Any]) -> str:
-    """One seat's action in words."""
+    """Format one seat's action."""
     names = getattr(renderer(env), "ACTIONS", ())
     if action.dtype.kind == "f":
         return " ".join(f"{amount:+.2f}" for amount in action.ravel())

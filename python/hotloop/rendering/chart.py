@@ -45,7 +45,7 @@ COLOURS: Final[tuple[Colour, ...]] = (
 
 @dataclass(frozen=True)
 class Band:
-    """What lies between two curves, in the colour of its line."""
+    """The area between two curves, in the colour of its line."""
 
     x: Values
     low: Values
@@ -63,7 +63,7 @@ class ChartLine:
 
 
 def chart(lines: Sequence[ChartLine], *, up: str, along: str) -> Any:
-    """A Pillow image of the lines; `up` and `along` say what the axes are."""
+    """Draw the lines as a Pillow image; `up` and `along` are the axis labels."""
     try:
         from PIL import Image, ImageDraw, ImageFont
     except ModuleNotFoundError:
@@ -98,7 +98,7 @@ def chart(lines: Sequence[ChartLine], *, up: str, along: str) -> Any:
 
 
 def _ranges(lines: Sequence[ChartLine]) -> tuple[tuple[float, float], tuple[float, float]]:
-    """From where to where the axes go."""
+    """Ranges of both axes."""
     x = np.concatenate([part for line in lines for part in (line.x, *(band.x for band in line.bands))])
     y = np.concatenate(
         [part for line in lines for part in (line.y, *(edge for band in line.bands for edge in (band.low, band.high)))]
@@ -109,7 +109,7 @@ def _ranges(lines: Sequence[ChartLine]) -> tuple[tuple[float, float], tuple[floa
 
 
 def _range(values: Values) -> tuple[float, float]:
-    """From the lowest to the highest; something that never changes lies in the middle."""
+    """Range of the values; a constant lies in the middle."""
     low, high = float(values.min()), float(values.max())
     size = max(abs(low), abs(high))
     if high - low > max(1e-9 * size, 1e-290):
@@ -168,7 +168,7 @@ def _inside(
 def _legend(
     image: Any, draw: Any, font: Any, lines: Sequence[ChartLine], frame: tuple[int, int, int, int], placed: Any
 ) -> None:
-    """In the corner where it hides least."""
+    """Draw the legend in the corner where it hides least."""
     from PIL import Image
 
     titles = [_shortened(line.title, font, (frame[2] - frame[0]) // 2) for line in lines]

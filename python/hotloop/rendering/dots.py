@@ -23,7 +23,7 @@ _BLANK: Final = 0x2800
 
 
 def dots(drawing: Drawing) -> str:
-    """The drawing in at most 60 columns and 20 lines."""
+    """Render a drawing in at most 60 columns and 20 lines."""
     left, bottom, right, top = drawing.bounds
     size = max((right - left) / (2 * _COLUMNS), (top - bottom) / (4 * _LINES))
     columns, lines = (max(1, round(extent / size)) for extent in ((right - left) / 2, (top - bottom) / 4))

@@ -20,7 +20,7 @@ _OVER: Final = 3
 
 
 def pixels(drawing: Drawing) -> NDArray[np.uint8]:
-    """The drawing in pixels: height, width, and red, green and blue."""
+    """Render a drawing as an RGB array of shape (height, width, 3)."""
     try:
         from PIL import Image, ImageDraw
     except ModuleNotFoundError:

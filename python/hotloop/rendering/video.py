@@ -21,7 +21,7 @@ _COLOURS: Final = 64
 
 
 def check_video(path: Path) -> None:
-    """Refuses what could not be written, before anything is played."""
+    """Check that the video can be written, before anything is played."""
     if path.suffix.lower() not in KINDS:
         raise RenderError(f"the video {path} must end in {' or '.join(KINDS)}")
     if not path.absolute().parent.is_dir():
@@ -30,7 +30,7 @@ def check_video(path: Path) -> None:
 
 
 def write_video(path: Path, pictures: Iterable[NDArray[np.uint8]], pace: float) -> int:
-    """Writes pictures of one size as a video, so many a second; gives how many. A failure leaves no file behind."""
+    """Write images of one size as a video at this rate; return their number. A failure leaves no file behind."""
     part = path.with_name(f".{path.stem}.part{path.suffix}")
     shown = _Shown(pictures, round(_LAST * pace))
     try:
@@ -43,7 +43,7 @@ def write_video(path: Path, pictures: Iterable[NDArray[np.uint8]], pace: float) 
 
 
 class _Shown:
-    """The pictures, with the last one repeated, and how many there were."""
+    """Images with the last one repeated, and their number."""
 
     def __init__(self, pictures: Iterable[NDArray[np.uint8]], hold: int) -> None:
         self._pictures = pictures
@@ -67,7 +67,7 @@ class _Shown:
 
 
 def _writer(path: Path) -> Callable[[Path, Iterator[NDArray[np.uint8]], float], None]:
-    """What writes that kind of file; whether it can is known when this returns."""
+    """Return the writer for this kind of file; raises if its package is missing."""
     needed = "PIL" if path.suffix.lower() == ".gif" else "av"
     try:
         __import__(needed)

@@ -1,4 +1,4 @@
-"""The peers that benchmarks measure beside us, one module per package. A peer that is not installed is left out."""
+"""Peers that benchmarks compare with, one module per package. Peers that are not installed are skipped."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Peer(Generic[C]):
-    """Someone else's way of doing the work of cases of one kind.
+    """A peer that can run cases of one kind.
 
     `enter` prepares every way the peer has of doing the work of a case; the fastest of them counts. It gives none if
     the peer does not have the env. What must be closed afterwards goes on the stack.
@@ -52,7 +52,7 @@ class Peer(Generic[C]):
 
     @property
     def installed(self) -> bool:
-        """Whether the package is there; it is not imported to find out."""
+        """Whether the package is installed; does not import it."""
         return importlib.util.find_spec(self.package) is not None
 
     @property
@@ -62,14 +62,14 @@ class Peer(Generic[C]):
 
 
 def every_peer() -> list[Peer[Case]]:
-    """All runners that we know how to measure, installed or not."""
+    """Return all known peer runners, installed or not."""
     from hotloop.bench.peers import envpool, gymnasium, sb3_subproc
 
     return [envpool.PEER, gymnasium.VECTOR, gymnasium.SYNC, gymnasium.ASYNC, sb3_subproc.PEER]
 
 
 def every_trainer() -> list[Peer[PpoCase]]:
-    """All PPO loops that we know how to measure, installed or not."""
+    """Return all known peer PPO implementations, installed or not."""
     from hotloop.bench.peers import jax_ppo, jax_recurrent, sb3_ppo, sb3_recurrent, torch_learner, torch_ppo
 
     return [torch_learner.PEER, torch_ppo.PEER, jax_ppo.PEER, jax_recurrent.PEER, sb3_ppo.PEER, sb3_recurrent.PEER]

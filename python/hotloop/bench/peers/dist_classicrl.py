@@ -9,14 +9,14 @@ NAME = "dist_classicrl"
 
 
 def missing() -> str | None:
-    """Why it cannot be measured, if it cannot."""
+    """Return why it cannot be measured, or None."""
     if find_spec(NAME) is None:
         return "it is not installed (pip install dist-classicrl, for Python 3.13 or newer)"
     return None
 
 
 def steps_per_second(num_envs: int, seconds: float) -> float:
-    """Steps per second of its loop with so many envs, for about as long."""
+    """Return its steps per second with this many envs, measured for about this long."""
     from dist_classicrl.algorithms.base_algorithms.q_learning_optimal import OptimalQLearningBase
     from dist_classicrl.algorithms.runtime.single_thread_runtime import SingleThreadQLearning
     from dist_classicrl.environments.tiktaktoe_mod import TicTacToeEnv

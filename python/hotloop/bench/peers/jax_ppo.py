@@ -236,7 +236,7 @@ def _enter(case: PpoCase, stack: ExitStack) -> list[Entry]:
 
 
 def solve(case: PpoCase, seed: int) -> int:
-    """Train until the last 100 episodes have a mean of 475; gives the steps it took."""
+    """Train until the last 100 episodes have a mean of 475; return the number of steps."""
     state, program = start(case, seed, CHUNK)
     steps = 0
     while True:

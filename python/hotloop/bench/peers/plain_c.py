@@ -1,4 +1,4 @@
-"""The same work in plain C, compiled where there is a compiler: what one thread of this machine can be asked for."""
+"""The same work in plain C on one thread, compiled if a compiler is installed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _BLOCK: Final = 1 << 20
 
 
 def missing() -> str | None:
-    """Why it cannot be measured, if it cannot."""
+    """Return why it cannot be measured, or None."""
     return None if shutil.which("cc") else "there is no C compiler (cc)"
 
 
@@ -28,7 +28,7 @@ def contender() -> Contender:
 
 
 def load() -> ctypes.CDLL:
-    """Compiles the program and loads it."""
+    """Compile and load the program."""
     with tempfile.TemporaryDirectory(prefix="hotloop-bench-") as folder:
         library = Path(folder) / "tictactoe.so"
         source = Path(__file__).with_name("tictactoe.c")

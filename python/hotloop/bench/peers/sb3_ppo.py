@@ -14,7 +14,7 @@ from hotloop.bench.ppo import PpoCase, use_torch_threads
 
 
 def make(case: PpoCase, num_envs: int) -> Any:
-    """A model that learns from so many envs."""
+    """Return a model for this many envs."""
     from stable_baselines3 import PPO
 
     sizes = list(case.hidden)
@@ -69,7 +69,7 @@ def _enter(case: PpoCase, stack: ExitStack) -> list[Entry]:
 
 
 def solve(seed: int, limit: int = 100_000) -> int | None:
-    """Train with the zoo's settings until the last 100 episodes have a mean of 475; gives the steps it took.
+    """Train with the zoo's settings until the last 100 episodes have a mean of 475; return the number of steps.
 
     The zoo's schedules end at `limit` steps: a model that is not there by then has not solved it.
     """

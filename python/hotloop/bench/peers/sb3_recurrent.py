@@ -10,7 +10,7 @@ from hotloop.bench.ppo import PpoCase
 
 
 def make(case: PpoCase, num_envs: int) -> Any:
-    """A model that learns from so many envs."""
+    """Return a model for this many envs."""
     from sb3_contrib import RecurrentPPO
 
     own = {"net_arch": [], "lstm_hidden_size": case.memory_size, "shared_lstm": True, "enable_critic_lstm": False}

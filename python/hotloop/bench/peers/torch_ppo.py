@@ -1,4 +1,4 @@
-"""A plain PPO loop in PyTorch over our own runner: what a careful person writes when envs cost next to nothing.
+"""A plain PPO loop in PyTorch over our own runner: careful hand-written code with almost free envs.
 
 Truncated episodes count as ended, as in most such scripts, which saves it the values of their final observations.
 """
@@ -36,7 +36,7 @@ class TorchPpo:
         self.now = torch.from_numpy(self.envs.reset(seed=seed)[0])
 
     def collect(self) -> Any:
-        """Play a rollout; gives the value of the observations after it."""
+        """Collect a rollout; return the values of the observations after it."""
         import torch
 
         with torch.no_grad():
@@ -113,7 +113,7 @@ def _enter(case: PpoCase, stack: ExitStack) -> list[Entry]:
 
 
 def solve(case: PpoCase, seed: int) -> int:
-    """Train until the last 100 episodes have a mean of 475; gives the steps it took."""
+    """Train until the last 100 episodes have a mean of 475; return the number of steps."""
     loop = TorchPpo(case, seed)
     last: deque[float] = deque(maxlen=100)
     steps = 0
