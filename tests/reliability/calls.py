@@ -23,6 +23,9 @@ class Calls:
     def prepare(self, folder: Path, seed: int) -> None:
         """Need nothing."""
 
+    def close(self) -> None:
+        """Have nothing to end."""
+
     def attack(self, index: int, random: Random, folder: Path) -> Result:
         """Let a process call, and judge how it and its calls ended."""
         seed, threads = random.getrandbits(32), random.choice([1, 1, 1, 4])

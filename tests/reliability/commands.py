@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import hotloop
+
 ROOT = Path(__file__).resolve().parents[2]
 # A command that has not ended by then hangs. Other work on the machine is allowed for.
 TIMEOUT = 60.0
@@ -58,8 +60,9 @@ def last_line(text: str) -> str:
 def environment(home: Path, more: Mapping[str, str] | None = None) -> dict[str, str]:
     """The environment of a command whose runs are below `home`."""
     clean = {name: value for name, value in os.environ.items() if name not in _INHERITED}
-    # Workers of Python envs import them from the repository.
-    path = os.pathsep.join(filter(None, [str(ROOT), clean.get("PYTHONPATH")]))
+    # The package under test, and the repository, from which workers of Python envs import them.
+    package = str(Path(hotloop.__file__).resolve().parents[1])
+    path = os.pathsep.join(filter(None, [str(ROOT), package, clean.get("PYTHONPATH")]))
     return {**clean, "PYTHONPATH": path, "HOTLOOP_HOME": str(home), **(more or {})}
 
 

@@ -44,6 +44,9 @@ class Deaths:
         self._order = list(range(1, len(self._operations) + 1))
         Random(f"deaths {seed}").shuffle(self._order)
 
+    def close(self) -> None:
+        """Have nothing to end."""
+
     def attack(self, index: int, random: Random, folder: Path) -> Result:
         """Disturb a run at one operation, resume it, and compare."""
         at = self._order[index % len(self._order)]

@@ -31,6 +31,9 @@ class Attack(Protocol):
     def attack(self, index: int, random: Random, folder: Path) -> Result:
         """Try one case in an empty folder."""
 
+    def close(self) -> None:
+        """End what `prepare` or cases started."""
+
 
 @dataclass
 class Tally:
@@ -40,7 +43,7 @@ class Tally:
     wanted: int
     tried: int = 0
     cases: int = 0
-    findings: list[str] = field(default_factory=list)
+    findings: list[Result] = field(default_factory=list)
 
 
 def run(attack: Attack, wanted: int, *, seed: int, jobs: int, folder: Path, only: int | None = None) -> Tally:
@@ -48,8 +51,18 @@ def run(attack: Attack, wanted: int, *, seed: int, jobs: int, folder: Path, only
     tally = Tally(attack.name, wanted)
     shared = folder / attack.name
     shared.mkdir(parents=True)
-    attack.prepare(shared, seed)
-    _show(tally)
+    try:
+        attack.prepare(shared, seed)
+        _show(tally)
+        _try_cases(attack, tally, seed=seed, jobs=jobs, shared=shared, only=only)
+    finally:
+        attack.close()
+    print(file=sys.stderr)
+    return tally
+
+
+def _try_cases(attack: Attack, tally: Tally, *, seed: int, jobs: int, shared: Path, only: int | None) -> None:
+    wanted = tally.wanted
 
     def one(index: int) -> tuple[int, Result]:
         place = shared / str(index)
@@ -64,12 +77,13 @@ def run(attack: Attack, wanted: int, *, seed: int, jobs: int, folder: Path, only
 
     waiting: set[Future[tuple[int, Result]]] = set()
     following = 0 if only is None else only
+    # A class whose cases count for less than expected ends all the same.
+    end = 4 * wanted if only is None else only + 1
     with ThreadPoolExecutor(jobs) as pool:
         while True:
-            # A class whose cases count for less than expected ends all the same.
-            while len(waiting) < jobs and tally.tried < wanted and following < 4 * wanted:
+            while len(waiting) < jobs and tally.tried < wanted and following < end:
                 waiting.add(pool.submit(one, following))
-                following += 1 if only is None else 4 * wanted + 1
+                following += 1
             if not waiting:
                 break
             done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
@@ -80,8 +94,6 @@ def run(attack: Attack, wanted: int, *, seed: int, jobs: int, folder: Path, only
                 if result.problems:
                     _report(tally, attack.name, seed, index, result, shared / str(index))
             _show(tally)
-    print(file=sys.stderr)
-    return tally
 
 
 def table(tallies: Iterable[Tally]) -> str:
@@ -99,7 +111,7 @@ def _report(tally: Tally, name: str, seed: int, index: int, result: Result, plac
             f"  repeat: python -m tests.reliability --case {name}:{index} --seed {seed}    files: {place}",
         ]
     )
-    tally.findings.append(text)
+    tally.findings.append(result)
     print(f"\r{text}", flush=True)
 
 

@@ -4,7 +4,6 @@ import hashlib
 import json
 import shutil
 import sqlite3
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,7 @@ import yaml
 
 from tests.reliability.engine import Result
 from tests.reliability.mutations import make_home
-from tests.reliability.server import CommandServer
+from tests.reliability.server import CommandServers
 
 
 @dataclass(frozen=True)
@@ -350,18 +349,21 @@ class Forgeries:
     name = "forgeries"
 
     def __init__(self) -> None:
-        self._servers = threading.local()
+        self._servers = CommandServers()
 
     def prepare(self, folder: Path, seed: int) -> None:
         """Make runs that are as they claim to be, which `verify` must confirm."""
-        self._folder = folder
         self._home = folder / "whole" / "home"
         make_home(self._home)
         self._order = list(FORGERIES)
         Random(f"forgeries {seed}").shuffle(self._order)
         for run in sorted({forgery.run for forgery in FORGERIES}):
-            done = self._server().run(self._home, "verify", run)
+            done = self._servers.run(self._home, "verify", run)
             assert done.code == 0, done
+
+    def close(self) -> None:
+        """End the servers."""
+        self._servers.close()
 
     def attack(self, index: int, random: Random, folder: Path) -> Result:
         """Forge a run and ask whether it is what it claims to be."""
@@ -369,7 +371,7 @@ class Forgeries:
         home = folder / "home"
         shutil.copytree(self._home, home)
         forgery.forge(home / "runs" / forgery.run)
-        done = self._server().run(home, "verify", forgery.run)
+        done = self._servers.run(home, "verify", forgery.run)
         if crash := done.crash():
             return Result(forgery.name, [crash])
         if done.code == 0 and not _is_listed(forgery.unchecked, done.out + done.err):
@@ -377,12 +379,6 @@ class Forgeries:
         if done.code not in (0, 1) and not done.complaint():
             return Result(forgery.name, [f"exit code {done.code} without a message: {done.err[-200:]}"])
         return Result(forgery.name, [])
-
-    def _server(self) -> CommandServer:
-        if not hasattr(self._servers, "server"):
-            self._servers.server = CommandServer(self._folder)
-        server: CommandServer = self._servers.server
-        return server
 
 
 def _is_listed(word: str | None, text: str) -> bool:

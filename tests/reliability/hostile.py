@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -19,7 +18,7 @@ from tests.reliability.damages import HOSTILE
 from tests.reliability.engine import Result
 from tests.reliability.kills import finished
 from tests.reliability.mutations import make_home
-from tests.reliability.server import CommandServer
+from tests.reliability.server import CommandServers
 
 _TEXTS = (
     "",
@@ -74,11 +73,10 @@ class Hostile:
     name = "hostile"
 
     def __init__(self) -> None:
-        self._servers = threading.local()
+        self._servers = CommandServers()
 
     def prepare(self, folder: Path, seed: int) -> None:
         """Make runs to read, one to compare with, and the library that sets the clock back."""
-        self._folder = folder
         self._home = folder / "whole" / "home"
         make_home(self._home)
         whole = folder / "undisturbed" / "home"
@@ -89,6 +87,10 @@ class Hostile:
         source = folder / "clock.c"
         source.write_text(_CLOCK)
         subprocess.run(["cc", "-shared", "-fPIC", "-o", str(self._clock), str(source), "-ldl"], check=True)
+
+    def close(self) -> None:
+        """End the servers."""
+        self._servers.close()
 
     def attack(self, index: int, random: Random, folder: Path) -> Result:
         """Try a command or surroundings, in turn."""
@@ -109,10 +111,8 @@ class Hostile:
         home = folder / "home"
         shutil.copytree(self._home, home)
         arguments = hostile_arguments(random)
-        if not hasattr(self._servers, "server"):
-            self._servers.server = CommandServer(self._folder)
         try:
-            done: Ended = self._servers.server.run(home, *arguments)
+            done = self._servers.run(home, *arguments)
         except UnicodeEncodeError:
             return Result("no such argument can be given", [], 0)
         problems = judged(done)

@@ -34,6 +34,9 @@ class Kills:
             trainings.whole(kind, home)
             self._whole[kind] = time.monotonic() - began, outcome.of(home)
 
+    def close(self) -> None:
+        """Have nothing to end."""
+
     def attack(self, index: int, random: Random, folder: Path) -> Result:
         """Kill a run some times, resume it each time, and compare."""
         kind = random.choices(self._kinds, [_WEIGHTS[kind] for kind in self._kinds])[0]

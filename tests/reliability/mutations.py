@@ -3,7 +3,6 @@
 import hashlib
 import json
 import shutil
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
@@ -15,7 +14,7 @@ from tests.reliability import commands, damages, outcome, trainings
 from tests.reliability.commands import Ended
 from tests.reliability.deaths import compile_library
 from tests.reliability.engine import Result
-from tests.reliability.server import CommandServer
+from tests.reliability.server import CommandServers
 
 _KIND = "brief"
 # Finished; killed on its way; begun with the weights of another, and stopped.
@@ -66,11 +65,10 @@ class Mutations:
 
     def __init__(self, only: Sequence[str] | None = None) -> None:
         self._only = only
-        self._servers = threading.local()
+        self._servers = CommandServers()
 
     def prepare(self, folder: Path, seed: int) -> None:
         """Make a home with runs, and note what every command says of them."""
-        self._folder = folder
         self._home = folder / "whole" / "home"
         make_home(self._home)
         self._expected: dict[str, dict[str, Any]] = {}
@@ -87,6 +85,10 @@ class Mutations:
         whole = [path for path in files if not any(part.startswith(".") for part in path.parts)]
         self._order = [(path, damage) for path in whole for damage in damages.fitting(path)]
         Random(f"mutations {seed}").shuffle(self._order)
+
+    def close(self) -> None:
+        """End the servers."""
+        self._servers.close()
 
     def attack(self, index: int, random: Random, folder: Path) -> Result:
         """Damage a file, run every command, and judge what each says."""
@@ -139,20 +141,25 @@ class Mutations:
         return [f"silent difference: {line}" for line in different[:2]] if different and not named else []
 
     def _run(self, home: Path, arguments: Sequence[str]) -> Ended:
-        if not hasattr(self._servers, "server"):
-            self._servers.server = CommandServer(self._folder)
         moved = [text.replace(str(self._home), str(home)) for text in arguments]
-        done: Ended = self._servers.server.run(home, *moved, timeout=_LIMIT)
-        return done
+        return self._servers.run(home, *moved, timeout=_LIMIT)
 
     def _copy(self, folder: Path) -> Path:
         shutil.copytree(self._home, folder / "home", symlinks=True)
         return folder / "home"
 
 
+_made: list[Path] = []
+
+
 def make_home(home: Path) -> None:
     """Make a home with a finished run, one that was killed, and one that began with the weights of another."""
+    # Several classes of attacks read the same runs.
+    if _made and _made[0].exists():
+        shutil.copytree(_made[0], home)
+        return
     home.parent.mkdir(parents=True)
+    _made[:] = [home]
     library = compile_library(home.parent)
     common = ["train", *trainings.KINDS[_KIND], "--json"]
     assert commands.run(home, *common, "--seed", "5", "--name", "done").code == 0

@@ -12,6 +12,8 @@ from hotloop.tracking import journal
 
 # Of records, evaluations and rows: when something was, how long it took, and which episodes the clock chose.
 _TIMES = {"at", "time", "seconds", "seconds_in", "steps_per_second", "sample", "changed", "date", "process", "seen"}
+# How far the journal was when a checkpoint was made: its lines have times in them.
+_TIMES.add("journal_bytes")
 # Means over a record are summed in the pieces in which it was collected: their last digits may differ.
 _CLOSE = 1e-6
 # Events of the machine and the process, not of the run.

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -45,8 +46,34 @@ class CommandServer:
     def close(self) -> None:
         """End the server."""
         assert self._process.stdin is not None
+        assert self._process.stdout is not None
         self._process.stdin.close()
         self._process.wait()
+        self._process.stdout.close()
+
+
+class CommandServers:
+    """A server for each thread that runs commands."""
+
+    def __init__(self) -> None:
+        self._local = threading.local()
+        self._all: list[CommandServer] = []
+
+    def run(self, home: Path, *arguments: str, timeout: float = 20.0) -> Ended:
+        """Run `hotloop ARGUMENTS` on this thread's server."""
+        if not hasattr(self._local, "server"):
+            # Far above the homes of commands, and importable from: a case may put modules there.
+            self._local.server = CommandServer(home.parents[1])
+            self._all.append(self._local.server)
+        server: CommandServer = self._local.server
+        return server.run(home, *arguments, timeout=timeout)
+
+    def close(self) -> None:
+        """End all servers."""
+        for server in self._all:
+            server.close()
+        self._all.clear()
+        self._local = threading.local()
 
 
 def _serve() -> dict[str, Any]:

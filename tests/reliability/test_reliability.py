@@ -1,0 +1,20 @@
+"""The short form of the attacks: a few cases of each class. `make reliability` makes thousands."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.reliability import engine
+from tests.reliability.engine import Attack
+from tests.reliability.kills import Kills
+
+SHORT: list[tuple[Attack, int]] = [
+    (Kills(["cartpole", "tabular"]), 3),
+]
+
+
+@pytest.mark.parametrize(("attack", "count"), SHORT, ids=[attack.name for attack, _ in SHORT])
+def test_nothing_is_lost_and_nobody_fooled(attack: Attack, count: int, tmp_path: Path) -> None:
+    tally = engine.run(attack, count, seed=1, jobs=1, folder=tmp_path)
+    assert tally.tried >= count
+    assert not tally.findings
