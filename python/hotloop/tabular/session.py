@@ -17,7 +17,7 @@ from hotloop.training import checkpoint as checkpoints
 from hotloop.training.counters import Counters, Since
 from hotloop.training.evaluation import Evaluation, Progress, evaluate, evaluation_seed
 from hotloop.training.manifest import check_ownership, identity, manifest
-from hotloop.training.session_protocol import Introduction
+from hotloop.training.session_protocol import Summary
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,13 +55,13 @@ class TabularSession:
         if first is not None:
             self._begin_with(first[0])
 
-    def introduce(self) -> Introduction:
+    def summary(self) -> Summary:
         """What learns, in words."""
         tabular = self.config.tabular
         kind = (
             f"{tabular.table} table of {self.spaces.states} states x {self.spaces.actions} actions, {tabular.storage}"
         )
-        return Introduction(
+        return Summary(
             learner=f"{self.config.train.algorithm}: {self.engine.about}",
             work=f"{self.engine.steps_per_iteration} steps an iteration, {kind} ({self.engine.memory / 2**20:.1f} MB)",
             parameters=self.spaces.states * self.spaces.actions,

@@ -1,4 +1,4 @@
-"""`hotloop.train`: from what a person asks for to a run."""
+"""`hotloop.train`: build the config from the arguments, and run the trainer."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def train(
     home: str | Path | None = None,
     store: str | Path | None = None,
 ) -> Run:
-    """Trains a policy on an env and gives what came of it; the run's folder has checkpoints, config and metrics.
+    """Train a policy on an env and return the run; its folder has checkpoints, config and metrics.
 
-    Ctrl-C (or SIGTERM) ends it cleanly after a checkpoint, a second one at once. A run that was ended or killed at any
-    moment goes on with `resume`, and ends with the very weights that it would have had.
+    Ctrl-C (or SIGTERM) ends it cleanly with a checkpoint, a second one at once. `resume` continues a run that was
+    interrupted or killed at any moment, and ends with exactly the weights of an uninterrupted run.
 
     Args:
         env: The name of an env, or something of a module to call for one, or a class with `hotloop.compiled`; may be
@@ -49,17 +49,17 @@ def train(
         minutes: End after this many minutes.
         until: End when this mean return is reached, and confirmed by an evaluation.
         seed: Decides everything random; the config's, 0 if it says none, by default.
-        config: What differs from the env's packaged defaults: `{"ppo.epochs": 4}`, `["ppo.epochs=4"]`, the path of a
+        config: Changes to the env's packaged defaults: `{"ppo.epochs": 4}`, `["ppo.epochs=4"]`, the path of a
             YAML file, or a whole `Config`.
         preset: The name of a packaged preset.
-        resume: The run to go on with, by name or path. Only limits can be changed, and by `config` the learner:
+        resume: Run to continue, by name or path. Only limits can be changed, and by `config` the learner:
             `train.learner` and what is under `torch.`
-        init_from: The run or checkpoint whose weights are the first ones.
-        debug: One thread, every array checked for numbers that are not finite, a report of each iteration.
-        trust: Whether code that a resumed run names may be imported though the run was not made here.
-        callbacks: Listeners.
-        controllers: What changes env options, reward weights, opponents or rates between iterations, besides what the
-            config's `control` asks for. Their state is part of checkpoints; pass the same ones with `resume`.
+        init_from: Run or checkpoint whose weights are the initial ones.
+        debug: One thread, every array checked for non-finite numbers, a record of each iteration.
+        trust: Whether to import code that a resumed run names although the run was not made here.
+        callbacks: Listeners of the run.
+        controllers: Controllers besides those of `control` in the config; they change env options, reward weights,
+            opponents or rates between iterations. Pass the same ones with `resume`.
         name: The run's name; made up of env and date by default.
         home: Where runs are kept; `HOTLOOP_HOME` or `~/.hotloop` by default.
         store: Where runs are listed: a file, `postgresql://HOST/DATABASE`, or `none`; `HOTLOOP_STORE`, or a file in
@@ -102,7 +102,7 @@ def train(
         resolved, own = stored_config(find_run(resume, home) / "config.yaml"), None
     else:
         if env is None:
-            raise TrainingError("which env? Name one, or a run to resume")
+            raise TrainingError("no env: name one, or a run to resume")
         if seed is not None:
             limits["seed"] = seed
         resolved = own = resolve(env, limits, config, preset)
@@ -160,7 +160,7 @@ def resolve(
 
 
 def _learner_changes(config: object) -> dict[str, dict[str, Any]]:
-    """What a resumed run may change besides limits: the learner and what it runs on; nothing if more is asked for."""
+    """Return the changes to the learner and its hardware, which a resumed run allows; nothing if others are given."""
     from hotloop.config.loader import parse_overrides
 
     if config is None or not isinstance(config, Mapping | list | tuple):

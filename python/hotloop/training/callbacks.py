@@ -1,4 +1,4 @@
-"""What listeners of the trainer are told, and when."""
+"""Callbacks of the trainer, and the reports that they receive."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StartReport:
-    """A run is about to train."""
+    """The run is about to start training."""
 
     run: str
-    """Its name, which is its folder's too."""
+    """Name of the run and its folder."""
     path: Path
     config: Config
     learner: str
-    """Which learner was taken, and why."""
+    """The learner, and why it was chosen."""
     work: str
-    """What an iteration does, in a line."""
+    """The work of one iteration, in a line."""
     parameters: int
-    """How many weights the policy has."""
+    """Number of weights of the policy."""
     num_threads: int
     resumed_at: int | None
-    """The step of the checkpoint that it goes on from; `None` for a fresh run."""
+    """Step of the checkpoint that was restored; `None` for a new run."""
     journal_bytes: int | None = None
     """The length of the journal when that checkpoint was saved; later events are void."""
     notes: tuple[str, ...] = ()
-    """What a person should know: checkpoints that were refused, say."""
+    """Notices, such as checkpoints that were refused."""
 
 
 @dataclass(frozen=True)
 class TimeSplit:
-    """Where the seconds went."""
+    """Time profile in seconds."""
 
     env: float = 0.0
     inference: float = 0.0
@@ -49,13 +49,13 @@ class TimeSplit:
 
     @property
     def total(self) -> float:
-        """All of them."""
+        """Sum of all parts."""
         return self.env + self.inference + self.copy + self.learn + self.rest
 
 
 @dataclass(frozen=True)
 class ProgressReport:
-    """How far a run has come: told a few times a second, whenever that is, for displays."""
+    """Progress of a run, for displays; sent a few times a second."""
 
     steps: int
     iterations: int
@@ -64,26 +64,26 @@ class ProgressReport:
     steps_per_second: float
     """Since the last such report."""
     fraction: float
-    """How much of the nearest limit is used up; 0 when none is known."""
+    """Fraction of the nearest limit that is used up; 0 if there is none."""
     workers: tuple[WorkerHealth, ...] = ()
-    """How the worker processes of Python envs are."""
+    """Health of the worker processes of Python envs."""
 
 
 @dataclass(frozen=True)
 class Statistics:
-    """A closer look at weights, gradients and actions after an iteration."""
+    """Statistics of weights, gradients and actions after an iteration."""
 
     weights: dict[str, dict[str, float]]
-    """Of each array: `norm`, `mean`, `std`, `max` (in size)."""
+    """For each array: `norm`, `mean`, `std`, `max` (absolute)."""
     gradients: dict[str, dict[str, float]]
-    """The same of the gradient of the loss over the whole rollout."""
+    """The same for the gradient of the loss over the whole rollout."""
     actions: dict[str, Any]
-    """`shares` of the choices of each set, or `mean` and `std` of each amount."""
+    """`shares` of each discrete choice, or `mean` and `std` of each continuous dimension."""
 
 
 @dataclass(frozen=True)
 class IterationReport:
-    """What the last `iterations_in` iterations did: told every `track.interval` iterations.
+    """The record of the last `iterations_in` iterations, sent every `track.interval` iterations.
 
     Episodes count per row. Returns are NaN while no episode has finished.
     """
@@ -92,7 +92,7 @@ class IterationReport:
     steps: int
     episodes: int
     seconds: float
-    """Of training, earlier parts of a resumed run included."""
+    """Training time, including earlier parts of a resumed run."""
     iterations_in: int
     steps_in: int
     seconds_in: float
@@ -117,34 +117,34 @@ class IterationReport:
     epochs: float
     gradient_steps: int
     dropped: int
-    """Gradient steps that were left out because they were not finite."""
+    """Non-finite gradient steps, which were skipped."""
     faults: int
-    """Envs that gave what they must not give, and were reset."""
+    """Env faults; each env was reset."""
     learning_rate: float
     entropy_weight: float
     time: TimeSplit
     measures: dict[str, float] = field(default_factory=dict)
-    """What only this algorithm measures."""
+    """Metrics of this algorithm only."""
     sample: list[list[float]] = field(default_factory=list)
-    """Return and length of a few of the episodes."""
+    """Return and length of the first few episodes."""
     statistics: Statistics | None = None
 
 
 @dataclass(frozen=True)
 class EvaluationReport:
-    """How well the policy does on envs of its own, taking its most probable actions."""
+    """An evaluation of the policy, with its most probable actions, on separate envs."""
 
     iterations: int
     steps: int
     evaluation: Evaluation
     is_best: bool
     confirms: bool
-    """Whether it was made to confirm that `train.until` is reached."""
+    """Whether its purpose was to confirm that `train.until` is reached."""
 
 
 @dataclass(frozen=True)
 class CheckpointReport:
-    """A checkpoint is on the disk."""
+    """A checkpoint was written."""
 
     iterations: int
     steps: int
@@ -154,20 +154,20 @@ class CheckpointReport:
 
 @dataclass(frozen=True)
 class TroubleReport:
-    """Something went wrong and training goes on: gradients that were not finite, a worker that was replaced."""
+    """A problem that training survives: non-finite gradients, a worker that was replaced."""
 
     iterations: int
     steps: int
     what: str
     attempt: int
-    """How often the run has been rolled back."""
+    """Number of rollbacks so far."""
     back_to: int | None = None
     """The step that the run was rolled back to; records of later steps are void."""
     kind: str = "trouble"
-    """What sort of thing: `not-finite`, `rolled-back`, `return-collapsed`, `stalled`, `env-fault`, `worker-restarted`,
+    """Category: `not-finite`, `rolled-back`, `return-collapsed`, `stalled`, `env-fault`, `worker-restarted`,
     `disk-low`, `store-away`, `store-back`, `tracker-failed`, ..."""
     facts: dict[str, Any] = field(default_factory=dict)
-    """More of it, for programs."""
+    """Details, for programs."""
 
 
 @dataclass(frozen=True)
@@ -193,9 +193,9 @@ class EvaluationProgress:
 
 
 class Callback:
-    """Listens to a run. Override what is of interest; every method may be left out.
+    """A listener of a run. Override the methods you need.
 
-    The trainer waits for each call, so keep them short. An exception ends the run; the run can be resumed.
+    The trainer waits for each call, so keep them short. An exception ends the run, which can be resumed.
 
     >>> class Losses(Callback):
     ...     def iteration(self, report):
@@ -224,7 +224,7 @@ class Callback:
         """After a checkpoint was written."""
 
     def trouble(self, report: TroubleReport) -> None:
-        """After something went wrong that training survives."""
+        """After a problem that training survives."""
 
     def end(self, run: Run) -> None:
         """After the last iteration, however the run ended."""

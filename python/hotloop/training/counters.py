@@ -1,4 +1,4 @@
-"""What a trainer counts: how far it has come, and what the iterations since the last record did."""
+"""Counters of a run: its progress, and sums over the iterations since the last record."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from hotloop import _core
 
 _MEANS = ("policy_loss", "value_loss", "entropy", "kl", "clip_fraction", "gradient_norm", "epochs")
-# Episodes that a record has in detail.
+# Episodes that a record lists one by one.
 _SAMPLE = 16
 
 
 @dataclass
 class Since:
-    """Sums since the last record. Kept in checkpoints, so that a record does not show an interruption."""
+    """Sums since the last record. Saved in checkpoints, so that records do not depend on interruptions."""
 
     iterations: int = 0
     steps: int = 0
@@ -38,7 +38,7 @@ class Since:
     learn: float = 0.0
     explained_variance: float = math.nan
     sums: dict[str, float] = field(default_factory=lambda: dict.fromkeys(_MEANS, 0.0))
-    """Means of calls, times their iterations."""
+    """Means per call, weighted by its iterations."""
     episodes: int = 0
     length: int = 0
     total: float = 0.0
@@ -49,60 +49,60 @@ class Since:
     sample: list[list[float]] = field(default_factory=list)
     """Return and length of the first few episodes."""
 
-    def add(self, told: dict[str, Any], seconds: float) -> None:
-        """What a call of the learner did, in so many seconds of the clock."""
-        self.iterations += told["iterations"]
-        self.steps += told["steps"]
-        self.gradient_steps += told["gradient_steps"]
-        self.dropped += told["dropped"]
-        self.explained_variance = told["explained_variance"]
+    def add(self, result: dict[str, Any], seconds: float) -> None:
+        """Add the result of a call of the learner that took this many seconds."""
+        self.iterations += result["iterations"]
+        self.steps += result["steps"]
+        self.gradient_steps += result["gradient_steps"]
+        self.dropped += result["dropped"]
+        self.explained_variance = result["explained_variance"]
         for name in _MEANS:
-            self.sums[name] += told[name] * told["iterations"]
+            self.sums[name] += result[name] * result["iterations"]
         self.seconds += seconds
-        self.learn += told["seconds_learn"]
-        # Envs and policy share the threads while a rollout is collected; their parts share its time on the clock.
-        copy = told.get("seconds_copy", 0.0)
-        collecting = max(0.0, told["seconds_total"] - told["seconds_learn"])
-        spent = told["seconds_env"] + told["seconds_inference"] + copy
+        self.learn += result["seconds_learn"]
+        # Envs and policy share threads during collection; the elapsed time is divided in proportion to their CPU time.
+        copy = result.get("seconds_copy", 0.0)
+        collecting = max(0.0, result["seconds_total"] - result["seconds_learn"])
+        spent = result["seconds_env"] + result["seconds_inference"] + copy
         share = collecting / spent if spent > 0.0 else 0.0
-        self.env += told["seconds_env"] * share
-        self.inference += told["seconds_inference"] * share
+        self.env += result["seconds_env"] * share
+        self.inference += result["seconds_inference"] * share
         self.copy += copy * share
 
-    def add_episodes(self, told: _core._Episodes) -> None:
-        """Episodes that finished."""
-        self.episodes += told["count"]
-        self.length += told["length"]
-        self.total += told["total"]
-        self.square += told["square"]
-        if told["count"]:
-            self.least = min(self.least, told["min"])
-            self.most = max(self.most, told["max"])
+    def add_episodes(self, finished: _core._Episodes) -> None:
+        """Add finished episodes."""
+        self.episodes += finished["count"]
+        self.length += finished["length"]
+        self.total += finished["total"]
+        self.square += finished["square"]
+        if finished["count"]:
+            self.least = min(self.least, finished["min"])
+            self.most = max(self.most, finished["max"])
         room = _SAMPLE - len(self.sample)
         if room > 0:
-            few = zip(told["returns"][:room].tolist(), told["lengths"][:room].tolist(), strict=True)
+            few = zip(finished["returns"][:room].tolist(), finished["lengths"][:room].tolist(), strict=True)
             self.sample += [list(episode) for episode in few]
-        before = self.extra or [0.0] * len(told["extra"])
-        self.extra = [a + b for a, b in zip(before, told["extra"], strict=True)]
+        before = self.extra or [0.0] * len(finished["extra"])
+        self.extra = [a + b for a, b in zip(before, finished["extra"], strict=True)]
 
 
 @dataclass
 class Counters:
-    """How far a run has come."""
+    """Progress of a run."""
 
     iterations: int = 0
     steps: int = 0
     episodes: int = 0
     seconds: float = 0.0
     attempt: int = 0
-    """How often the run was rolled back; part of every random key."""
+    """Number of rollbacks; part of every random key."""
     evaluation: Evaluation | None = None
     """The last one."""
     best: Evaluation | None = None
     solved: bool = False
     """Whether an evaluation confirmed that `until` was reached."""
     confirm_after: int = 0
-    """The number of finished episodes from which on `until` is looked at again."""
+    """Number of finished episodes at which `until` is checked again."""
     evaluated_at: int = -1
     """The iteration of the last evaluation."""
     recent: deque[float] = field(default_factory=deque)
@@ -111,28 +111,28 @@ class Counters:
     journal_bytes: int | None = None
     """The length of the run's journal when the last checkpoint was saved."""
     control: ControlState = field(default_factory=ControlState)
-    """What controllers decided, and their state."""
+    """Decisions of controllers, and their state."""
 
     @property
     def return_recent(self) -> float:
-        """Their mean, by an exact sum: how episodes were handed over does not show."""
+        """Their mean, by an exact sum: it does not depend on the batches in which episodes arrived."""
         return math.fsum(self.recent) / len(self.recent) if self.recent else math.nan
 
     def to_json(self) -> dict[str, Any]:
-        """What a checkpoint keeps."""
+        """Return the part of a checkpoint that `from_json` reads."""
         return {**dataclasses.asdict(self), "recent": list(self.recent)}
 
     @classmethod
-    def from_json(cls, told: dict[str, Any], recent: int) -> Self:
-        """From what a checkpoint kept."""
+    def from_json(cls, kept: dict[str, Any], recent: int) -> Self:
+        """Return the counters that a checkpoint kept."""
         return cls(
             **{
-                **told,
-                "recent": deque(told["recent"], maxlen=recent),
-                "since": Since(**told["since"]),
-                "control": ControlState.from_json(told["control"]) if "control" in told else ControlState(),
-                "evaluation": told["evaluation"] and Evaluation(**told["evaluation"]),
-                "best": told["best"] and Evaluation(**told["best"]),
+                **kept,
+                "recent": deque(kept["recent"], maxlen=recent),
+                "since": Since(**kept["since"]),
+                "control": ControlState.from_json(kept["control"]) if "control" in kept else ControlState(),
+                "evaluation": kept["evaluation"] and Evaluation(**kept["evaluation"]),
+                "best": kept["best"] and Evaluation(**kept["best"]),
             }
         )
 
@@ -144,12 +144,12 @@ class Counters:
         statistics: Statistics | None,
         measures: dict[str, float] | None = None,
     ) -> IterationReport:
-        """The record of what happened since the last one."""
+        """Return the record of the iterations since the last one."""
         since = self.since
         mean = _ratio(since.total, since.episodes)
         variance = _ratio(since.square, since.episodes) - mean * mean
         extra = [_ratio(total, since.episodes) for total in since.extra]
-        told = since.env + since.inference + since.copy + since.learn
+        known = since.env + since.inference + since.copy + since.learn
         return IterationReport(
             iterations=self.iterations,
             steps=self.steps,
@@ -175,7 +175,7 @@ class Counters:
             faults=since.faults,
             learning_rate=settings["learning_rate"],
             entropy_weight=settings["entropy"],
-            time=TimeSplit(since.env, since.inference, since.copy, since.learn, max(0.0, since.seconds - told)),
+            time=TimeSplit(since.env, since.inference, since.copy, since.learn, max(0.0, since.seconds - known)),
             measures=measures or {},
             sample=since.sample,
             statistics=statistics,

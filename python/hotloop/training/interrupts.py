@@ -14,7 +14,7 @@ SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interrupted(Exception):  # noqa: N818  # a request, not an error
-    """Raised out of work that a signal gave up."""
+    """Raised out of work that a signal abandoned."""
 
 
 class Interrupts:
@@ -40,7 +40,7 @@ class Interrupts:
 
     @contextlib.contextmanager
     def raising(self) -> Iterator[None]:
-        """While it is entered, a signal also raises `Interrupted`: for long work that can be given up."""
+        """While entered, a signal also raises `Interrupted`: for long work that can be abandoned."""
         self._raises = True
         try:
             if self.asked:
@@ -51,13 +51,10 @@ class Interrupts:
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         self.asked = True
-        if self._raises:
-            # A signal that comes while this one is handled must not raise in the clean-up.
-            self._raises = False
-            self._restore()
-            raise Interrupted
-        # From here on a signal does what it did before training began.
+        # From here on a signal has the effect it had before training began.
         self._restore()
+        if self._raises:
+            raise Interrupted
 
     def _restore(self) -> None:
         for number, handler in self._before.items():

@@ -1,4 +1,4 @@
-"""When things happen in a run: its end, and what falls on fixed counts of iterations."""
+"""The schedule of a run: when it ends, and what is due at which iteration counts."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ if TYPE_CHECKING:
     from hotloop.training.counters import Counters
     from hotloop.training.runs import Ending
 
-# Seconds that a native call may take before Python looks up: for Ctrl-C, and for displays.
+# Longest native call in seconds, so that Python can handle Ctrl-C and update displays.
 PACE: Final = 0.1
 
 
 class Repetition(NamedTuple):
-    """What a run that is made once more repeats of the first one."""
+    """The recorded schedule of a run that is repeated."""
 
     last_iteration: int
-    """Where it ends; nothing else ends it."""
+    """Last iteration; nothing else ends the repetition."""
     records: frozenset[int] = frozenset()
-    """Iterations after which there was a record: also where the run had ended before it went on with other limits."""
+    """Iterations after which there was a record, including ends of the run before it was resumed with new limits."""
     evaluations: frozenset[int] = frozenset()
     """Iterations after which there was an evaluation."""
     checkpoints: frozenset[int] = frozenset()
@@ -31,9 +31,9 @@ class Plan:
     """The schedule of a run.
 
     Args:
-        config: The run's.
-        steps: The most that an iteration makes.
-        repeated: What it repeats, if it does.
+        config: The run's config.
+        steps: Upper bound of the steps of one iteration.
+        repeated: Recorded schedule to repeat.
     """
 
     def __init__(self, config: Config, steps: int, repeated: Repetition | None) -> None:
@@ -49,7 +49,7 @@ class Plan:
         self._evaluate = config.train.evaluate_every if config.train.evaluate_episodes else 0
 
     def ending(self, counters: Counters, *, interrupted: bool) -> Ending | None:
-        """What ends the run now, if anything does."""
+        """Return the limit that ends the run now, if any."""
         train = self._train
         if interrupted:
             return "interrupted"
@@ -68,15 +68,15 @@ class Plan:
         return None
 
     def is_record_due(self, iterations: int) -> bool:
-        """Whether a record falls on the end of these iterations."""
+        """Return whether a record is due after this many iterations."""
         return iterations % self._record == 0 or iterations in self._records
 
     def is_evaluation_due(self, iterations: int) -> bool:
-        """Whether an evaluation falls on the end of these iterations."""
+        """Return whether an evaluation is due after this many iterations."""
         return (self._evaluate > 0 and iterations % self._evaluate == 0) or iterations in self._evaluations
 
     def is_checkpoint_due(self, iterations: int) -> bool:
-        """Whether a checkpoint falls on the end of these iterations."""
+        """Return whether a checkpoint is due after this many iterations."""
         return (self._checkpoint > 0 and iterations % self._checkpoint == 0) or iterations in self._checkpoints
 
     def iterations_to_go(self, counters: Counters, *changes: int | None) -> int:
@@ -88,17 +88,17 @@ class Plan:
             ends.append(self._last_iteration)
             ends += [at for at in self._records | self._evaluations | self._checkpoints if at > done]
         elif self._train.steps is not None:
-            # No iteration makes more steps than this, so the limit is reached in the last of these at the earliest.
+            # An upper bound of the steps per iteration: the limit is reached in the last of these at the earliest.
             ends.append(done + math.ceil((self._train.steps - counters.steps) / self._most_steps))
         return min(ends) - done
 
     def seconds_to_go(self, counters: Counters) -> float:
-        """How long a native call may take."""
+        """Return how long the next native call may take."""
         minutes = self._train.minutes
         return self.pace if minutes is None else min(self.pace, 60.0 * minutes - counters.seconds)
 
     def fraction(self, counters: Counters) -> float:
-        """How much of the nearest limit is used up; 0 when none is known."""
+        """Return the fraction of the nearest limit that is used up; 0 if there is none."""
         train = self._train
         limits = (
             (counters.steps, train.steps),

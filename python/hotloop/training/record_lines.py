@@ -1,6 +1,6 @@
-"""The line of a record in the journal, written by one template.
+"""The journal's line for a record, formatted by one template.
 
-Records come many times a second beside a training that wants both cores; a general encoder takes five times as long.
+Records are written many times a second while training uses all cores; a general JSON encoder takes five times as long.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _OF_TEXTS: Final = _TEMPLATE.replace("%d", "%s").replace("%.9g", "%s")
 
 
 def record_line(at: float, report: IterationReport) -> bytes:
-    """The same as the journal's own lines for events, but that a whole number may stand without a point."""
+    """Return the same line as the journal's general encoder, except that whole floats have no decimal point."""
     numbers = _numbers(report)
     head = _TEMPLATE % numbers if all(map(isfinite, numbers)) else _OF_TEXTS % tuple(map(_number, numbers))
     statistics = "null" if report.statistics is None else _general(report.statistics)

@@ -1,4 +1,4 @@
-"""The recorder: the listener that notes down in the run's journal what happened, and has it brought to the store."""
+"""The recorder: a callback that writes events to the run's journal, from which a thread fills the store."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ __all__ = ["Recorder", "plain"]
 
 
 class Recorder(Callback):
-    """Hands everything to threads of its own: training waits neither for the disk nor for a server.
+    """Writes through background threads: training waits neither for the disk nor for a server.
 
     Args:
-        folder: The run's.
-        store: Where the runs are listed that this one belongs to; nowhere if there is none.
-        trackers: Names of others that are told too.
+        folder: The run's folder.
+        store: Store that lists the run; `None` for none.
+        trackers: Names of additional trackers.
     """
 
     def __init__(self, folder: Path, *, store: StoreUrl | None, trackers: Sequence[str] = ()) -> None:
@@ -55,7 +55,7 @@ class Recorder(Callback):
         self._workers: tuple[WorkerHealth, ...] = ()
 
     def start(self, report: StartReport) -> None:
-        """Opens the journal, and begins to feed from it."""
+        """Open the journal and start the thread that fills the store."""
         path = self._folder / journal.NAME
         first = journal.find_start(path)
         run = secrets.token_hex(6) if first is None else first["id"]
@@ -72,23 +72,23 @@ class Recorder(Callback):
         self._note("start", lambda: {**_start_facts(report, run, self._store), "valid_bytes": valid})
 
     def progress(self, report: ProgressReport) -> None:
-        """A sign of life, and how the workers are."""
+        """Send a heartbeat, and remember the health of workers."""
         self._workers = report.workers
         if self._feeder is not None:
             self._feeder.beat()
 
     def iteration(self, report: IterationReport) -> None:
-        """Notes a record."""
+        """Write a record."""
         self._steps = report.steps
         if self._journal is not None:
             self._journal.append_line(lambda at: record_line(at, report))
 
     def evaluation(self, report: EvaluationReport) -> None:
-        """Notes an evaluation."""
+        """Write an evaluation."""
         self._note("evaluation", lambda: vars(report))
 
     def control(self, report: ControlReport) -> None:
-        """Record what controllers decided."""
+        """Write the decisions of controllers."""
         self._note("control", lambda: vars(report))
 
     def commit(self, report: CheckpointReport) -> int | None:
@@ -103,30 +103,30 @@ class Recorder(Callback):
         return self._journal.sync()
 
     def trouble(self, report: TroubleReport) -> None:
-        """Notes what went wrong; a rollback makes records of later steps void."""
+        """Write a problem; a rollback voids records of later steps."""
         self._note("trouble", lambda: vars(report))
 
     def end(self, run: Run) -> None:
-        """Notes how the run ended, and lets go of everything."""
+        """Write the end of the run, and close the journal."""
         status = "stopped" if run.ended == "interrupted" else "completed"
         self._end(status, run.ended, run.steps, run.iterations, run.episodes, run.seconds, run.return_mean)
 
     def fail(self, why: str, steps: int, iterations: int, episodes: int, seconds: float, return_recent: float) -> None:
-        """Notes that the run failed, and lets go of everything."""
+        """Write the failure of the run, and close the journal."""
         self._end("failed", why, steps, iterations, episodes, seconds, return_recent)
 
     def notices(self) -> list[Notice]:
-        """What the threads want to be known."""
+        """Return notices of the background threads."""
         return [] if self._feeder is None else self._feeder.notices()
 
     def _end(self, status: str, ended: str, *counted: float) -> None:
         if self._journal is None:
             return
         names = ("steps", "iterations", "episodes", "seconds", "return_recent")
-        told = {"status": status, "ended": ended, **dict(zip(names, counted, strict=True))}
+        facts = {"status": status, "ended": ended, **dict(zip(names, counted, strict=True))}
         recording, self._journal = self._journal, None
         try:
-            recording.append(lambda: {"event": "end", **told})
+            recording.append(lambda: {"event": "end", **facts})
             recording.close()
         finally:
             if self._feeder is not None:
@@ -142,13 +142,13 @@ class Recorder(Callback):
 
 
 def _with_health(sample: dict[str, Any], workers: Sequence[WorkerHealth]) -> dict[str, Any]:
-    """A sample of resources in which workers of Python envs have their own numbers, and tell how they are."""
+    """Return a sample of resources in which workers of Python envs have their indices and their health."""
     if not workers:
         return sample
     taken = {facts.get("process"): facts for who, facts in sample.items() if who.startswith("worker ")}
-    told = {who: facts for who, facts in sample.items() if not who.startswith("worker ")}
+    result = {who: facts for who, facts in sample.items() if not who.startswith("worker ")}
     for worker in workers:
-        told[f"worker {worker.worker}"] = {
+        result[f"worker {worker.worker}"] = {
             "cpu": None,
             "memory": worker.memory,
             "process": worker.pid,
@@ -158,14 +158,14 @@ def _with_health(sample: dict[str, Any], workers: Sequence[WorkerHealth]) -> dic
             "faults": worker.faults,
             "why": None if worker.last_fault is None else f"{worker.last_fault.kind}: {worker.last_fault.what}",
         }
-    return told
+    return result
 
 
 class Unrecorded(Recorder):
-    """Records nothing: what a run would be without it is how its cost is known."""
+    """Records nothing; the baseline that the cost of recording is measured against."""
 
     def start(self, report: StartReport) -> None:
-        """Opens nothing; then there is nothing to write to."""
+        """Open nothing, so that nothing is written."""
 
 
 def _start_facts(report: StartReport, run: str, store: StoreUrl | None) -> dict[str, Any]:
@@ -192,7 +192,7 @@ def _start_facts(report: StartReport, run: str, store: StoreUrl | None) -> dict[
 
 
 def _env_options(env: EnvConfig) -> dict[str, Any]:
-    """The env's options; of a native env also those that were left as they are."""
+    """Return the env's options; for a native env, defaults included."""
     if not _core.has_env(env.name):
         return env.options
     return {option["name"]: option["default"] for option in _core.env_entry(env.name)["options"]} | env.options

@@ -1,4 +1,4 @@
-"""What learns in a run: the learner, its envs and its counters, and how they go to a checkpoint and come back."""
+"""A PPO training session: the learner, its envs and its counters, saved to and restored from checkpoints."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hotloop.training.evaluation import Evaluation, Progress, evaluate, evaluate
 from hotloop.training.evaluation import Opponents as EvaluationOpponents
 from hotloop.training.manifest import check_ownership, identity, manifest
 from hotloop.training.opponents import Opponents
-from hotloop.training.session_protocol import Introduction
+from hotloop.training.session_protocol import Summary
 from hotloop.training.sources import make_runner, make_source
 
 if TYPE_CHECKING:
@@ -39,11 +39,11 @@ class Session:
     """A learner with its envs, at the start of a run or at one of its checkpoints.
 
     Args:
-        config: The run's.
-        first: Weights and statistics to begin with; the seed decides them if there are none.
+        config: The run's config.
+        first: Initial weights and statistics; drawn from the seed if left out.
         opponents: Checkpoints of the frozen policies that `opponents.policies` names.
         attempt: How often the run was rolled back.
-        debug: Whether to make iterations part by part and look at every array.
+        debug: Whether to run iterations in parts and check every array.
     """
 
     def __init__(
@@ -93,12 +93,12 @@ class Session:
     def _policy_spec(self) -> dict[str, Any]:
         return description(self.config.policy, self.spec.observation)
 
-    def introduce(self) -> Introduction:
-        """What learns, in words."""
+    def summary(self) -> Summary:
+        """Return a summary for people."""
         chosen, config = choose(self.config, self.spec), self.config
         sizes = config.policy.module or _sizes(config.policy)
         weights = self.learner.parameters
-        return Introduction(
+        return Summary(
             learner=f"{chosen.name}: {chosen.why}",
             work=f"{config.runner.num_envs} envs x {config.ppo.horizon} steps, policy {sizes} ({weights} weights)",
             parameters=weights,
@@ -115,25 +115,25 @@ class Session:
         return self.source.take_faults()
 
     def next_change(self) -> int | None:
-        """The next iteration whose settings differ from this one's."""
+        """Return the next iteration whose settings differ from this one's."""
         return self.settings.next_change(self.counters.iterations)
 
     @property
     def learning_rate(self) -> float:
-        """Of the next iteration."""
+        """Learning rate of the next iteration."""
         rate: float = self.settings_now()["learning_rate"]
         return rate
 
     def promises(self, until: float) -> bool:
-        """Whether the last episodes were that good."""
+        """Return whether the mean return of the last episodes reaches this value."""
         return self.counters.return_recent >= until
 
     def policy_bytes(self) -> bytes:
-        """What a checkpoint's `policy.safetensors` would hold now."""
+        """Return the contents that a checkpoint's `policy.safetensors` would have now."""
         return checkpoints.policy_bytes(self.learner)
 
     def save_batch(self, path: Path) -> None:
-        """Keeps the last rollout, for a look at what went wrong."""
+        """Save the last rollout, for debugging."""
         from safetensors.numpy import save_file
 
         save_file({name: array.copy() for name, array in self.learner.rollout().items()}, path)
@@ -178,25 +178,25 @@ class Session:
                     )
 
     def advance(self, count: int, seconds: float) -> None:
-        """Makes up to `count` iterations, which share their settings; none begins after these seconds."""
+        """Run up to `count` iterations, which share their settings; none starts after `seconds`."""
         start = time.perf_counter()
-        told = self.source.advance(self.learner, self.settings_now(), count, seconds)
+        result = self.source.advance(self.learner, self.settings_now(), count, seconds)
         spent = time.perf_counter() - start
-        self.counters.iterations += told["iterations"]
-        self.counters.steps += told["steps"]
+        self.counters.iterations += result["iterations"]
+        self.counters.steps += result["steps"]
         self.counters.seconds += spent
-        self.counters.since.add(told, spent)
+        self.counters.since.add(result, spent)
 
     def gather(self) -> None:
-        """Takes over what the core has counted: finished episodes and faults."""
-        told = self.source.episodes()
-        self.counters.episodes += told["count"]
-        self.counters.recent.extend(told["returns"].tolist())
-        self.counters.since.add_episodes(told)
+        """Add the episodes and faults that the core has counted since the last call."""
+        finished = self.source.episodes()
+        self.counters.episodes += finished["count"]
+        self.counters.recent.extend(finished["returns"].tolist())
+        self.counters.since.add_episodes(finished)
         self.counters.since.faults += self.source.faults()
 
     def record(self, *, with_statistics: bool) -> IterationReport:
-        """The record of the iterations since the last one."""
+        """Return the record of the iterations since the last one."""
         settings = self._settings_at(max(0, self.counters.iterations - 1))
         found = None
         if with_statistics:
@@ -265,7 +265,7 @@ class Session:
             self._evaluation_runner = None
 
     def save(self, folder: Path, date: str) -> Path:
-        """Writes a checkpoint."""
+        """Write a checkpoint."""
         self.gather()
         facts = manifest(
             self.config,
@@ -295,7 +295,7 @@ class Session:
         )
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        """Goes to a checkpoint; after a rollback everything random is drawn anew from there."""
+        """Restore a checkpoint; after a rollback all random streams restart with new keys."""
         expected = {**identity(self.config), "policy": self._policy_spec()}
         if len(self.opponents):
             expected["opponents"] = self.opponents.hashes
@@ -318,21 +318,21 @@ class Session:
             self.source.seed(self.config.train.seed, attempt)
 
     def _compare_learners(self, manifest: dict[str, Any]) -> None:
-        """Notes down what keeps this session from the bits that the checkpoint's own would have made."""
+        """Note everything that may change the bits compared with the session that saved the checkpoint."""
         before, now = manifest["learner"], self._learner_name
         past: list[str] = manifest.get("learners", [before])
         self._learners = past if past[-1] == now else [*past, now]
         self._notes = []
         if before != now:
             self._notes.append(
-                f"the checkpoint was made by the {before} learner: the {now} one goes on from the same weights, "
+                f"the checkpoint was made by the {before} learner: the {now} one continues from the same weights, "
                 "but the bits will differ from here on"
             )
         elif changed := self.learner.changed_since(manifest.get(now, {})):
             self._notes.append(f"the bits may differ from those of the run so far: {'; '.join(changed)}")
 
     def close(self) -> None:
-        """Ends the envs' threads and processes."""
+        """Stop the threads and processes of the envs."""
         self._close_evaluation()
         self.source.close()
 
@@ -346,17 +346,17 @@ def _sizes(policy: PolicyConfig) -> str:
 
 
 def put_first_weights(learner: Learner, weights: Arrays, statistics: Arrays) -> None:
-    """Begins with another run's weights, and with its statistics of observations where both keep them."""
-    seen = {name: array for name, array in statistics.items() if name.startswith("observations.")}
+    """Set another run's weights, and its observation statistics if both runs normalise observations."""
+    observed = {name: array for name, array in statistics.items() if name.startswith("observations.")}
     wanted = any(name.startswith("observations.") for name in learner.statistics())
-    if bool(seen) != wanted:
-        has, lacks = ("has", "does not ask for them") if seen else ("has no", "asks for them")
+    if bool(observed) != wanted:
+        has, lacks = ("has", "does not ask for them") if observed else ("has no", "asks for them")
         raise CheckpointError(
             f"the run to begin from {has} statistics of observations, but this one {lacks}: "
-            f"set ppo.normalize_observations={str(bool(seen)).lower()}"
+            f"set ppo.normalize_observations={str(bool(observed)).lower()}"
         )
     try:
         learner.set_arrays(weights)
-        learner.set_state(seen)
+        learner.set_state(observed)
     except (TypeError, ValueError) as error:
         raise CheckpointError(f"the run to begin from has another policy: {error}") from None

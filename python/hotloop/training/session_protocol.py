@@ -1,4 +1,4 @@
-"""What the trainer asks of an algorithm, and which one a config names."""
+"""The interface between the trainer and an algorithm, and the choice of the algorithm."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Introduction:
-    """What learns, in words."""
+class Summary:
+    """A session in a few lines, for people."""
 
     learner: str
-    """Which implementation was taken, and why."""
+    """The implementation, and why it was chosen."""
     work: str
-    """What an iteration does, in a line."""
+    """The work of one iteration, in a line."""
     parameters: int
-    """How many numbers are learned."""
+    """Number of trained parameters."""
     num_threads: int
     notes: tuple[str, ...] = ()
-    """What a person should know: that a slower way was taken, say."""
+    """Notices, such as a slower fallback."""
 
 
 class TrainingSession(Protocol):
-    """An algorithm at work: it collects, learns and counts, and goes to a checkpoint and comes back."""
+    """A running algorithm: it collects, learns and counts, and is saved to and restored from checkpoints."""
 
     counters: Counters
     steps_per_iteration: int
@@ -44,15 +44,15 @@ class TrainingSession(Protocol):
     top: Top | None
     """Best episodes of the last evaluation; `None` if nothing was played."""
 
-    def introduce(self) -> Introduction:
-        """What learns, in words."""
+    def summary(self) -> Summary:
+        """Return a summary for people."""
 
     @property
     def learning_rate(self) -> float:
-        """Of the next iteration."""
+        """Learning rate of the next iteration."""
 
     def next_change(self) -> int | None:
-        """The next iteration whose settings differ from this one's; `None` if there is none."""
+        """Return the next iteration whose settings differ from this one's; `None` if there is none."""
 
     def workers(self) -> tuple[WorkerHealth, ...]:
         """Return the health of worker processes; empty if there are none."""
@@ -61,16 +61,16 @@ class TrainingSession(Protocol):
         """Return the faults of envs and workers since the last call."""
 
     def promises(self, until: float) -> bool:
-        """Whether an evaluation may well confirm that this mean return is reached."""
+        """Return whether an evaluation is likely to confirm that this mean return is reached."""
 
     def advance(self, count: int, seconds: float) -> None:
-        """Makes up to `count` iterations, which share their settings; none begins after these seconds."""
+        """Run up to `count` iterations, which share their settings; none starts after `seconds`."""
 
     def gather(self) -> None:
-        """Takes over what was counted meanwhile: finished episodes and faults."""
+        """Add the episodes and faults counted since the last call."""
 
     def record(self, *, with_statistics: bool) -> IterationReport:
-        """The record of the iterations since the last one."""
+        """Return the record of the iterations since the last one."""
 
     def controllers(self) -> list[Controller]:
         """Return the controllers that the config asks for."""
@@ -79,22 +79,22 @@ class TrainingSession(Protocol):
         """Set what a controller decided."""
 
     def evaluate(self, progress: Progress | None = None) -> Evaluation:
-        """Plays the run's evaluation episodes, or does better than playing."""
+        """Play the run's evaluation episodes, or compute the expected return exactly."""
 
     def save(self, folder: Path, date: str) -> Path:
-        """Writes a checkpoint."""
+        """Write a checkpoint."""
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        """Goes to a checkpoint."""
+        """Restore a checkpoint."""
 
     def policy_bytes(self) -> bytes:
-        """What a checkpoint's `policy.safetensors` would hold now."""
+        """Return the contents that a checkpoint's `policy.safetensors` would have now."""
 
     def save_batch(self, path: Path) -> None:
-        """Keeps what the last gradient steps were made of, for a look at what went wrong."""
+        """Save the data of the last gradient steps, for debugging."""
 
     def close(self) -> None:
-        """Ends threads and processes."""
+        """Stop threads and processes."""
 
 
 def open_session(
@@ -105,7 +105,7 @@ def open_session(
     attempt: int = 0,
     debug: bool = False,
 ) -> TrainingSession:
-    """What `train.algorithm` stands for, at the start of a run."""
+    """Return a session of the algorithm that `train.algorithm` names, at the start of a run."""
     if config.train.algorithm != "ppo":
         from hotloop.tabular.session import TabularSession
 

@@ -1,4 +1,4 @@
-"""Where a learner's rollouts come from: native envs, collected from natively, or any runner that a policy serves."""
+"""Sources of rollouts: native envs that the learner collects from in native code, or any runner."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from hotloop.runners.health import WorkerHealth
     from hotloop.runners.processes import ProcessRunner
 
-# Rows of a group, which one thread carries through the horizon.
+# Rows of a group; one thread runs a group for the whole horizon.
 _GROUP_ROWS = 64
 
 
 class Source(Protocol):
-    """The envs of a run, and how an iteration is made with them."""
+    """The envs of a run, and iterations with them."""
 
     spec: EnvSpec
     rows: int
     notes: tuple[str, ...]
-    """Messages for a person: that envs restarted their episodes, say."""
+    """Notices, such as envs that restarted their episodes."""
 
     def health(self) -> tuple[WorkerHealth, ...]:
         """Return the health of every worker process; empty if there are none."""
@@ -58,32 +58,32 @@ class Source(Protocol):
         """Set which policy plays each seat (`table[env][seat]`), from each env's next reset on."""
 
     def seed(self, seed: int, attempt: int) -> None:
-        """Restarts every random stream; `attempt` is part of its key. `reset` or `restore` comes first."""
+        """Restart every random stream; `attempt` is part of its key. Call `reset` or `restore` first."""
 
     def reset(self, seed: int, attempt: int) -> None:
-        """Starts every env anew."""
+        """Start a new episode in every env."""
 
     def advance(self, learner: Learner, settings: dict[str, Any], count: int, seconds: float) -> dict[str, Any]:
-        """Makes up to `count` iterations with equal settings; none begins after these seconds."""
+        """Run up to `count` iterations with equal settings; none starts after `seconds`."""
 
     def episodes(self) -> _core._Episodes:
-        """Episodes that finished since the last call, as the core counts them."""
+        """Return the episodes that finished since the last call."""
 
     def faults(self) -> int:
-        """How many envs faulted since the last call."""
+        """Return the number of env faults since the last call."""
 
     def snapshot(self) -> bytes:
-        """The whole state of the envs."""
+        """Return the whole state of the envs."""
 
     def restore(self, state: bytes) -> None:
-        """Goes back to a snapshot."""
+        """Restore a snapshot."""
 
     def close(self) -> None:
-        """Ends threads and processes."""
+        """Stop threads and processes."""
 
 
 class NativeSource:
-    """Native envs for the native learner: an iteration is one native call."""
+    """Native envs: iterations are native calls."""
 
     notes: tuple[str, ...] = ()
 
@@ -152,16 +152,16 @@ class NativeSource:
         self._pool.set_policies([policy for seats in table for policy in seats])
 
     def seed(self, seed: int, attempt: int) -> None:
-        """Restarts every random stream."""
+        """Restart every random stream."""
         self._pool.seed(seed, attempt)
 
     def reset(self, seed: int, attempt: int) -> None:
-        """Starts every env anew."""
+        """Start a new episode in every env."""
         self._pool.seed(seed, attempt)
         self._pool.reset()
 
     def advance(self, learner: Learner, settings: dict[str, Any], count: int, seconds: float) -> dict[str, Any]:
-        """Makes iterations; when debugging one, part by part, with a look at every array."""
+        """Run iterations; in debug mode one, in parts, with every array checked."""
         if self._debug:
             from hotloop.ppo.debug import iterate_checked
 
@@ -169,7 +169,7 @@ class NativeSource:
         return learner.iterate(self._pool, settings, count, seconds)
 
     def episodes(self) -> _core._Episodes:
-        """Episodes that finished since the last call."""
+        """Return the episodes that finished since the last call."""
         return self._pool.episodes()
 
     def faults(self) -> int:
@@ -178,27 +178,27 @@ class NativeSource:
         return self._faults.take_count()
 
     def snapshot(self) -> bytes:
-        """The whole state of the envs."""
+        """Return the whole state of the envs."""
         return self._pool.snapshot()
 
     def restore(self, state: bytes) -> None:
-        """Goes back to a snapshot."""
+        """Restore a snapshot."""
         self._pool.restore(state)
 
     def close(self) -> None:
-        """Ends the envs' threads."""
+        """Stop the threads of the envs."""
         self._pool.close()
 
 
 class ServedSource:
-    """Any runner that resets envs in the same step; the policy serves the groups that are ready first."""
+    """Any runner that resets envs in the same step; groups are served in the order in which they are ready."""
 
     def __init__(self, runner: Runner, spec: EnvSpec) -> None:
         self.spec = spec
         self.rows = runner.num_envs
         self.runner = runner
         self.notes: tuple[str, ...] = ()
-        self._seen: tuple[Any, dict[str, Any]] | None = None
+        self._observed: tuple[Any, dict[str, Any]] | None = None
         self._server: Any = None
 
     def health(self) -> tuple[WorkerHealth, ...]:
@@ -235,44 +235,44 @@ class ServedSource:
         self.runner.set_policies(table)
 
     def seed(self, seed: int, attempt: int) -> None:
-        """Restarts every random stream."""
+        """Restart every random stream."""
         self.runner._seed(seed, attempt)
 
     def reset(self, seed: int, attempt: int) -> None:
-        """Starts every env anew."""
+        """Start a new episode in every env."""
         self.runner._seed(seed, attempt)
-        self._seen = self.runner.reset()
+        self._observed = self.runner.reset()
         self._server = None
 
     def advance(self, learner: Learner, settings: dict[str, Any], count: int, seconds: float) -> dict[str, Any]:
-        """Makes one iteration."""
+        """Run one iteration."""
         from hotloop.ppo.serving import Server
 
         if self._server is None:
-            assert self._seen is not None
-            self._server = Server(learner, self.runner, *self._seen)
-        told: dict[str, Any] = self._server.iterate(settings)
-        return told
+            assert self._observed is not None
+            self._server = Server(learner, self.runner, *self._observed)
+        result: dict[str, Any] = self._server.iterate(settings)
+        return result
 
     def episodes(self) -> _core._Episodes:
-        """Episodes that finished since the last call."""
+        """Return the episodes that finished since the last call."""
         return self.runner._told_episodes()
 
     def faults(self) -> int:
-        """How many envs faulted since the last call."""
+        """Return the number of env faults since the last call."""
         return self.runner.faults().count
 
     def snapshot(self) -> bytes:
-        """The state of the envs, as far as they offer it."""
+        """Return the state of the envs, as far as they provide it."""
         return self.runner.snapshot()
 
     def restore(self, state: bytes) -> None:
-        """Goes back to a snapshot."""
-        self._seen = self.runner.restore(state)
+        """Restore a snapshot."""
+        self._observed = self.runner.restore(state)
         self._server = None
 
     def close(self) -> None:
-        """Ends threads and processes."""
+        """Stop threads and processes."""
         self.runner.close()
 
 
@@ -305,7 +305,7 @@ class PythonSource(ServedSource):
         return taken
 
     def restore(self, state: bytes) -> None:
-        """Goes back to a snapshot; says so if envs start anew."""
+        """Restore a snapshot; note how many envs had to start new episodes."""
         super().restore(state)
         if self._runner.started_anew:
             self.notes = (
@@ -315,14 +315,14 @@ class PythonSource(ServedSource):
 
 
 def make_source(config: Config, *, debug: bool = False) -> Source:
-    """The envs of a run."""
+    """Return the envs of a run."""
     from hotloop.envs.registry import is_native
 
     return NativeSource(config, debug=debug) if is_native(config.env.name) else PythonSource(config)
 
 
 def make_runner(name: str, options: dict[str, Any], config: RunnerConfig, num_envs: int) -> ProcessRunner:
-    """A runner of Python envs as the config has it; what cannot be made is an error of the config."""
+    """Return a runner of Python envs as the config describes it; a `ConfigError` says why it cannot be made."""
     from hotloop.errors import ConfigError, EnvError
     from hotloop.runners.health import Limits
     from hotloop.runners.processes import ProcessRunner

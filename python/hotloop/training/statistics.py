@@ -1,4 +1,4 @@
-"""A closer look at weights, gradients and actions, for intervals the user sets."""
+"""Statistics of weights, gradients and actions, at the interval that `track.statistics_every` sets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def statistics(learner: Learner, settings: dict[str, Any], action: Action) -> Statistics:
-    """Of the weights as they are, the gradient over the last rollout, and the actions in it."""
+    """Return statistics of the weights, of the gradient over the last rollout, and of the actions in it."""
     gradients, _ = learner.gradient(settings)
     return Statistics(
         weights=summaries(learner.arrays()),
@@ -27,21 +27,21 @@ def statistics(learner: Learner, settings: dict[str, Any], action: Action) -> St
 
 
 def summaries(arrays: Mapping[str, NDArray[Any]]) -> dict[str, dict[str, float]]:
-    """Norm, mean, deviation and largest size of each array."""
-    told = {}
+    """Return norm, mean, standard deviation and largest absolute value of each array."""
+    result = {}
     for name, array in arrays.items():
         exact = array.astype(np.float64)
-        told[name] = {
+        result[name] = {
             "norm": float(np.sqrt((exact * exact).sum())),
             "mean": float(exact.mean()),
             "std": float(exact.std()),
             "max": float(np.abs(exact).max()),
         }
-    return told
+    return result
 
 
 def actions(rollout: Mapping[str, NDArray[Any]], action: Action) -> dict[str, Any]:
-    """How often each choice was taken, or mean and deviation of each amount, where the policy decided."""
+    """Return the share of each choice, or mean and standard deviation of each dimension."""
     taken = rollout["action"][rollout["weight"] > 0]
     if not action.choices:
         if not len(taken):

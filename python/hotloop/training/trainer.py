@@ -1,7 +1,7 @@
-"""The trainer's loop: collect, learn, report. Everything else listens.
+"""The training loop: collect, learn, report. Everything else listens to it.
 
-Records, evaluations and checkpoints fall on fixed counts of iterations, so that a run that was interrupted tells and
-keeps the same as one that was not. Only displays are paced by the clock.
+Records, evaluations and checkpoints fall on fixed iteration counts, so that an interrupted run records and saves the
+same as an uninterrupted one. Only displays are paced by the clock.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ if TYPE_CHECKING:
     from hotloop.training.checkpoint import Arrays, Checkpoint
     from hotloop.training.control import Controller
 
-# So many gradient steps that are not finite, within one record, are no accident.
+# This many non-finite gradient steps within one record lead to a rollback.
 _REPEATED: Final = 3
 _MOST_ATTEMPTS: Final = 3
 
 
 @contextlib.contextmanager
 def _unhindered() -> Iterator[None]:
-    """Threads that record give way to the one that trains, which else may wait five milliseconds for each of them."""
+    """Let recorder threads yield to the training thread, which otherwise may wait 5 ms for each of them."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(min(before, 0.0005))
     try:
@@ -114,7 +114,7 @@ class Trainer:
 
     @property
     def session(self) -> TrainingSession:
-        """What learns, for a look at it after the end."""
+        """The session, for inspection after the end."""
         return self._session
 
     def request_stop(self) -> None:
@@ -136,7 +136,7 @@ class Trainer:
         best_replays.forget_after(self._folder.replays, -1 if found is None else found.steps)
 
     def _newest_fitting(self, *, attempt: int) -> Checkpoint | None:
-        """Goes to the newest checkpoint that is whole and of this run, with the keys of this attempt or its own."""
+        """Restore the newest intact checkpoint of this run, with the random keys of this attempt or its own."""
         for path in reversed(checkpoints.checkpoint_paths(self._folder.checkpoints)):
             try:
                 found = checkpoints.open_checkpoint(path)
@@ -152,13 +152,13 @@ class Trainer:
         return None
 
     def _rebuild(self, attempt: int) -> None:
-        """Makes the session anew if it was made for another attempt, which is part of every random key."""
+        """Open a new session if this one is of another attempt, which is part of every random key."""
         if self._session.counters.attempt != attempt:
             self._session.close()
             self._session = self._open(attempt)
 
     def run(self) -> Run:
-        """Trains to the end."""
+        """Train to the end."""
         folder = self._folder
         try:
             with self._interrupts, _unhindered():
@@ -166,7 +166,7 @@ class Trainer:
                 try:
                     run = self._finish(self._train())
                 except WorkersFailedError as error:
-                    self._tell_faults()
+                    self._report_faults()
                     self._give_up(error)
                 except EnvError as error:
                     # The iteration stopped halfway: the last checkpoint is the state to resume from.
@@ -187,7 +187,7 @@ class Trainer:
         try:
             ending = self._loop()
             while ending != "interrupted" and self._session.counters.since.iterations and self._record():
-                # Rolled back at the very last: the end is still to come.
+                # The last record caused a rollback: train to the end again.
                 ending = self._loop()
             # An interrupted run will go on; what it has not recorded or evaluated yet comes then.
             if ending != "interrupted" and self._config.train.evaluate_episodes:
@@ -206,23 +206,23 @@ class Trainer:
             self._folder.tell_status("failed", why=why, **self._facts())
 
     def _start(self) -> None:
-        told = self._session.introduce()
+        summary = self._session.summary()
         report = StartReport(
             run=self._folder.path.name,
             path=self._folder.path,
             config=self._config,
-            learner=told.learner,
-            work=told.work,
-            parameters=told.parameters,
-            num_threads=told.num_threads,
+            learner=summary.learner,
+            work=summary.work,
+            parameters=summary.parameters,
+            num_threads=summary.num_threads,
             resumed_at=self._resumed_at,
             journal_bytes=None if self._resumed_at is None else self._session.counters.journal_bytes,
-            notes=(*self._notes, *told.notes),
+            notes=(*self._notes, *summary.notes),
         )
         with self._disk():
             self._folder.checkpoints.mkdir(exist_ok=True)
             self._folder.tell_status("running", **self._facts())
-        self._tell("start", report)
+        self._emit("start", report)
 
     def _loop(self) -> Ending:
         """Run iterations and everything that falls between them, until a limit is reached."""
@@ -238,7 +238,7 @@ class Trainer:
             changes = session.next_change(), self._control.next_decision(session.counters.iterations)
             count = plan.iterations_to_go(session.counters, *changes)
             session.advance(count, plan.seconds_to_go(session.counters))
-            self._tell_faults()
+            self._report_faults()
             self._show_progress()
 
     def _between_iterations(self) -> bool:
@@ -276,17 +276,17 @@ class Trainer:
                 "; ".join(decision.what or name for name, decision in decisions),
                 [{"controller": name, **decision.changes()} for name, decision in decisions],
             )
-            self._tell("control", report)
+            self._emit("control", report)
 
-    def _tell_faults(self) -> None:
-        """Tells of Python envs and processes that were replaced."""
+    def _report_faults(self) -> None:
+        """Report Python envs and worker processes that were replaced."""
         counters = self._session.counters
         for fault in self._session.take_faults():
             native = fault.worker is None
             where = f"env {fault.env}" if native else f"env {fault.env} of worker {fault.worker}"
             happened = "was reset" if native else f"was replaced ({fault.kind})"
             what = f"{where} {'cannot be saved' if fault.kind == 'state' else happened}: {fault.what}"
-            self._tell(
+            self._emit(
                 "trouble",
                 TroubleReport(
                     iterations=counters.iterations,
@@ -299,17 +299,17 @@ class Trainer:
             )
 
     def _give_up(self, error: WorkersFailedError) -> NoReturn:
-        """Keeps what was learned, and ends with a report."""
+        """Save a checkpoint and end the run with an error."""
         if self._saved_at != self._session.counters.iterations:
             self._checkpoint()
         name = self._folder.path.name
         raise TrainingError(
             f"{error}\n\nThe run ended with a checkpoint at step {self._session.counters.steps}; once its envs are "
-            f"repaired it goes on with: hotloop train --resume {name}"
+            f"repaired, resume it with: hotloop train --resume {name}"
         ) from error
 
     def _record(self) -> bool:
-        """Tells what happened since the last record; gives whether the run was rolled back."""
+        """Emit the record of the iterations since the last one; return whether the run was rolled back instead."""
         session, every = self._session, self._config.track.statistics_every
         session.gather()
         counters = session.counters
@@ -320,41 +320,41 @@ class Trainer:
         closely = every > 0 and counters.iterations // every != before // every
         report = session.record(with_statistics=closely)
         counters.control.record = timeless(report)
-        self._tell("iteration", report)
+        self._emit("iteration", report)
         if dropped:
-            self._tell_trouble("not-finite", f"{dropped} gradient steps were not finite and were left out")
+            self._report_trouble("not-finite", f"{dropped} non-finite gradient steps were skipped")
         for kind, what in self._alerts.look(report):
-            self._tell_trouble(kind, what)
+            self._report_trouble(kind, what)
         return False
 
-    def _tell_trouble(self, kind: str, what: str, **facts: Any) -> None:
+    def _report_trouble(self, kind: str, what: str, **facts: Any) -> None:
         counters = self._session.counters
         report = TroubleReport(counters.iterations, counters.steps, what, counters.attempt, kind=kind, facts=facts)
-        self._tell("trouble", report)
+        self._emit("trouble", report)
 
     def _roll_back(self, dropped: int) -> None:
-        """Goes back to the last good checkpoint, with other random keys and half the learning rate."""
+        """Go back to the last good checkpoint, with new random keys and half the learning rate."""
         counters = self._session.counters
         attempt, spent = counters.attempt + 1, counters.seconds
         at = f"{dropped} gradient steps before step {counters.steps} were not finite"
         if attempt > _MOST_ATTEMPTS:
             batch = self._save_batch()
             raise TrainingError(
-                f"{at}, after {_MOST_ATTEMPTS} returns to a checkpoint: the run cannot go on like this. "
+                f"{at}, after {_MOST_ATTEMPTS} rollbacks: the run cannot continue. "
                 f"The last rollout is in {batch}; try a smaller ppo.learning_rate or ppo.reward_scale"
             )
         found = self._newest_fitting(attempt=attempt)
-        # Time that was lost was spent all the same.
+        # The time of the discarded iterations was spent all the same.
         self._session.counters.seconds = spent
         steps = 0 if found is None else found.steps
         best_replays.forget_after(self._folder.replays, steps)
         self._is_best = False
         rate = self._session.learning_rate
-        what = f"{at}; the run goes on from step {steps} with the learning rate halved to {rate:g}"
+        what = f"{at}; the run continues from step {steps} with the learning rate halved to {rate:g}"
         counters = self._session.counters
         report = TroubleReport(counters.iterations, counters.steps, what, attempt, back_to=steps, kind="rolled-back")
-        self._tell("trouble", report)
-        # Killed before the next checkpoint, the run must not fall into the same hole again.
+        self._emit("trouble", report)
+        # A run killed before its next checkpoint must not repeat the failed attempt.
         self._checkpoint()
 
     def _save_batch(self) -> Path:
@@ -364,7 +364,7 @@ class Trainer:
         return path
 
     def _evaluate(self, *, confirms: bool = False) -> None:
-        """Evaluate once per iteration count; a signal gives the evaluation up and raises `Interrupted`."""
+        """Evaluate once per iteration count; a signal abandons the evaluation and raises `Interrupted`."""
         counters = self._session.counters
         if counters.evaluated_at != counters.iterations:
             with self._interrupts.raising():
@@ -375,7 +375,7 @@ class Trainer:
                 counters.best = found
                 self._is_best = True
             report = EvaluationReport(counters.iterations, counters.steps, found, self._is_best, confirms)
-            self._tell("evaluation", report)
+            self._emit("evaluation", report)
 
     def _show_evaluating(self, done: int, episodes: int) -> None:
         now = time.monotonic()
@@ -387,14 +387,14 @@ class Trainer:
                 callback.evaluating(report)
 
     def _keep_best(self) -> None:
-        """Keeps the best episodes of all evaluations; an algorithm that knows its result without playing has none."""
+        """Keep the best episodes of all evaluations; there are none if the result was computed without playing."""
         if self._session.top is not None:
             folder, steps = self._folder.replays, self._session.counters.steps
             with self._disk():
                 best_replays.keep(folder, self._session.top, run=self._folder.path.name, steps=steps, by="evaluation")
 
     def _look_whether_solved(self) -> None:
-        """`until` is reached when training episodes say so and an evaluation confirms it."""
+        """Check `train.until`: reached in training episodes, and confirmed by an evaluation."""
         counters, train = self._session.counters, self._config.train
         if (
             train.until is None
@@ -406,7 +406,7 @@ class Trainer:
         self._evaluate(confirms=True)
         assert counters.evaluation is not None
         counters.solved = counters.evaluation.mean >= train.until
-        # Not at once again: the same episodes would be asked for the same answer.
+        # Only again after as many new episodes: the same ones would give the same answer.
         counters.confirm_after = counters.episodes + train.until_episodes
 
     def _checkpoint(self) -> None:
@@ -421,10 +421,10 @@ class Trainer:
                 assert counters.evaluation is not None
                 checkpoints.tell_best(self._folder.checkpoints, counters.steps, counters.evaluation.mean)
             checkpoints.prune(self._folder.checkpoints, self._config.train.keep_last)
-        self._tell_faults()
+        self._report_faults()
         self._saved_at = counters.iterations
         self._is_best = False
-        self._tell("checkpoint", report)
+        self._emit("checkpoint", report)
 
     def _finish(self, ending: Ending) -> Run:
         counters = self._session.counters
@@ -446,7 +446,7 @@ class Trainer:
         with self._disk():
             status = "interrupted" if ending == "interrupted" else "finished"
             self._folder.tell_status(status, ended=ending, **self._facts())
-        self._tell("end", run)
+        self._emit("end", run)
         return run
 
     def _facts(self) -> dict[str, Any]:
@@ -462,8 +462,8 @@ class Trainer:
             "best": None if counters.best is None else dataclasses.asdict(counters.best),
             "version": _core.__version__,
         }
-        told: dict[str, Any] = plain(facts)
-        return told
+        result: dict[str, Any] = plain(facts)
+        return result
 
     def _show_progress(self) -> None:
         counters = self._session.counters
@@ -481,20 +481,20 @@ class Trainer:
             fraction=self._plan.fraction(counters),
             workers=self._session.workers(),
         )
-        self._tell("progress", report)
+        self._emit("progress", report)
         for notice in self._recorder.notices():
-            self._tell_trouble(notice.kind, notice.what, **notice.facts)
+            self._report_trouble(notice.kind, notice.what, **notice.facts)
 
-    def _tell(self, event: str, report: object) -> None:
+    def _emit(self, event: str, report: object) -> None:
         with self._disk():
             getattr(self._recorder, event)(report)
         if event == "end":
-            self._tell_last_notices()
+            self._report_last_notices()
         for callback in self._callbacks:
             getattr(callback, event)(report)
 
-    def _tell_last_notices(self) -> None:
-        """What came up while the records were put away; there is nothing left to note it in."""
+    def _report_last_notices(self) -> None:
+        """Report notices that came up while the journal was closed; only callbacks can still receive them."""
         counters = self._session.counters
         for notice in self._recorder.notices():
             report = TroubleReport(
@@ -505,7 +505,7 @@ class Trainer:
 
     @contextlib.contextmanager
     def _disk(self) -> Iterator[None]:
-        """Turns what the disk refuses into words; what was written before is whole."""
+        """Turn disk errors into a `TrainingError`; files written before are intact."""
         try:
             yield
         except OSError as error:
