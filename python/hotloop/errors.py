@@ -54,6 +54,10 @@ class CheckpointError(TrainingError):
     """A checkpoint that is damaged, foreign or missing."""
 
 
+class UnusableCheckpointError(CheckpointError):
+    """A checkpoint that is complete but does not fit: another run's, another policy's, or of a newer version."""
+
+
 class RankDiedError(TrainingError):
     """An MPI rank died; the progress up to then is kept."""
 
@@ -78,6 +82,10 @@ class StoreReadOnlyError(StoreError):
 
 class StoreAwayError(StoreError):
     """A store that is unreachable or locked; retrying later may work."""
+
+
+class QueryError(StoreError):
+    """A filter, a key or another part of a query that cannot be understood."""
 
 
 class JournalError(OSError):

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import yaml
 
+from hotloop.training import files
+from hotloop.training.checkpoint import best_steps
 from tests.reliability.engine import Result
 from tests.reliability.mutations import make_home
 from tests.reliability.server import CommandServers
@@ -34,7 +36,12 @@ def _checkpoints(run: Path) -> list[Path]:
 
 
 def _best(run: Path) -> Path:
-    return run / "checkpoints" / str(json.loads((run / "checkpoints" / "best.json").read_bytes())["steps"])
+    return run / "checkpoints" / str(best_steps(run / "checkpoints"))
+
+
+def sealed(facts: dict[str, Any]) -> bytes:
+    """Return a JSON file whose own checksum fits again."""
+    return files.seal({key: value for key, value in facts.items() if key != "sha256"})
 
 
 def refit(run: Path) -> None:
@@ -44,7 +51,7 @@ def refit(run: Path) -> None:
         for name, sums in written["files"].items():
             data = (manifest.parent / name).read_bytes()
             sums.update(sha256=hashlib.sha256(data).hexdigest(), bytes=len(data))
-        manifest.write_text(json.dumps(written, indent=2) + "\n")
+        manifest.write_bytes(sealed(written))
 
 
 def _manifest(*which: str, **changes: Any) -> Callable[[Path], None]:
@@ -68,7 +75,7 @@ def _set(value: Any, key: str, to: Any) -> None:
 def _edit(path: Path, change: Callable[[Any], None]) -> None:
     value = json.loads(path.read_bytes())
     change(value)
-    path.write_text(json.dumps(value, indent=2) + "\n")
+    path.write_bytes(sealed(value))
 
 
 def _journal(change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]) -> Callable[[Path], None]:
@@ -168,7 +175,6 @@ def _rename_newest(run: Path) -> None:
     target = newest.with_name(str(int(newest.name) * 10))
     newest.rename(target)
     _edit(target / "manifest.json", lambda value: value.update(steps=int(target.name)))
-    _edit(run / "checkpoints" / "best.json", lambda value: value.update(steps=int(target.name)))
 
 
 def _copy_checkpoint(run: Path) -> None:
@@ -179,15 +185,21 @@ def _copy_checkpoint(run: Path) -> None:
 
 
 def _other_best(run: Path) -> None:
-    other = next(path for path in _checkpoints(run) if path != _best(run))
-    _edit(run / "checkpoints" / "best.json", lambda value: value.update(steps=int(other.name)))
+    best = _best(run)
+    other = next(path for path in _checkpoints(run) if path != best)
+    evaluation = json.loads((best / "manifest.json").read_bytes())["evaluation"]
+    _edit(best / "manifest.json", lambda value: value.update(evaluation=None))
+    _edit(other / "manifest.json", lambda value: value.update(evaluation=evaluation))
 
 
 def _better_everywhere(run: Path) -> None:
     """Raise the best evaluation in every file that has it."""
-    mean = json.loads((run / "checkpoints" / "best.json").read_bytes())["mean"]
-    for path in (run / "checkpoints" / "best.json", run / "run.json", run / "metrics.jsonl"):
+    best = _best(run) / "manifest.json"
+    mean = json.loads(best.read_bytes())["evaluation"]["mean"]
+    for path in (best, run / "run.json", run / "metrics.jsonl"):
         path.write_text(path.read_text().replace(json.dumps(mean), "499.0"))
+    for path in (best, run / "run.json"):
+        _edit(path, lambda value: None)
 
 
 def _roll_back(run: Path) -> None:
@@ -302,12 +314,9 @@ FORGERIES: tuple[Forgery, ...] = (
     Forgery("another env at the start", _each("start", lambda event: _set(event, "env", "pendulum"))),
     Forgery("another host at the start", _each("start", lambda event: _set(event, "host", "elsewhere")), "host"),
     Forgery("a forged rollback", _roll_back),
-    Forgery("best.json names another checkpoint", _other_best),
-    Forgery("best.json removed", lambda run: (run / "checkpoints" / "best.json").unlink()),
-    Forgery(
-        "a better mean in best.json",
-        lambda run: _edit(run / "checkpoints" / "best.json", lambda v: v.update(mean=499.0)),
-    ),
+    Forgery("the evaluation of another checkpoint", _other_best),
+    Forgery("no evaluation of the best checkpoint", _manifest("best", "evaluation", to=None)),
+    Forgery("a better mean in the manifest", _manifest("best", "evaluation.mean", to=499.0)),
     Forgery(
         "a better best in run.json",
         lambda run: _edit(run / "run.json", lambda v: _set(v, "best.mean", 499.0)),

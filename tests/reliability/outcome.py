@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hotloop.tracking import journal
+from hotloop.training.checkpoint import best_steps
 
 # Of records, evaluations and rows: when something was, how long it took, and which episodes the clock chose.
 _TIMES = {"at", "time", "seconds", "seconds_in", "steps_per_second", "sample", "changed", "date", "process", "seen"}
@@ -34,8 +35,8 @@ def of(home: Path, name: str = "run") -> dict[str, Any]:
     return {
         "files": sorted(str(path.relative_to(run)) for path in run.rglob("*") if path.is_file()),
         "config": (run / "config.yaml").read_text(),
-        "status": _without_times(json.loads((run / "run.json").read_bytes())),
-        "best": json.loads((run / "checkpoints" / "best.json").read_bytes()),
+        "status": {**_without_times(json.loads((run / "run.json").read_bytes())), "sha256": None},
+        "best": best_steps(run / "checkpoints"),
         "weights": weights(run),
         "states": {path.parent.name: _state(path) for path in run.glob("checkpoints/*/state.safetensors")},
         "manifests": {path.parent.name: _manifest(path) for path in run.glob("checkpoints/*/manifest.json")},
@@ -122,5 +123,5 @@ def _state(path: Path) -> dict[str, Any]:
 def _manifest(path: Path) -> Any:
     manifest = _without_times(json.loads(path.read_bytes()))
     # The state has the seconds of training in it; `_state` looks at everything else there.
-    del manifest["files"]["state.safetensors"]
+    del manifest["files"]["state.safetensors"], manifest["sha256"]
     return manifest

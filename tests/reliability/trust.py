@@ -14,6 +14,7 @@ import yaml
 
 from tests.reliability import commands
 from tests.reliability.engine import Result
+from tests.reliability.forgeries import sealed
 from tests.reliability.server import CommandServers
 
 # Each leaves a file beside the home of the command that executes it.
@@ -68,7 +69,7 @@ def _manifests(**changes: Any) -> Callable[[Path, Path], None]:
             for key, value in changes.items():
                 told = json.loads(json.dumps(value).replace("{code}", str(code)))
                 manifest[key] = {**manifest[key], **told} if isinstance(told, dict) else told
-            path.write_text(json.dumps(manifest, indent=2) + "\n")
+            path.write_bytes(sealed(manifest))
 
     return forge
 

@@ -15,9 +15,10 @@ from safetensors.numpy import load_file
 import hotloop
 from hotloop import _core
 from hotloop.errors import CheckpointError, TrainingError
-from hotloop.training import Callback
+from hotloop.training import Callback, files, verify
 from hotloop.training.callbacks import StartReport
 from hotloop.training.checkpoint import best_steps, checkpoint_paths, open_checkpoint
+from tests.cli.command import hotloop as command
 from tests.training.processes import recorded
 
 SMALL: dict[str, Any] = {
@@ -70,7 +71,7 @@ def test_equal_runs_write_equal_policies(tmp_path: Path) -> None:
 
 def test_the_manifest_says_what_made_it(tmp_path: Path) -> None:
     path = checkpoint_paths(trained(tmp_path) / "checkpoints")[-1]
-    manifest = open_checkpoint(path).manifest
+    manifest = open_checkpoint(path, trust=False).manifest
     assert manifest["env"] == "cartpole"
     assert manifest["steps"] == STEPS
     assert manifest["isa"] == _core.isa()
@@ -87,9 +88,11 @@ def flip(path: Path) -> None:
     path.write_bytes(data)
 
 
-def foreign(path: Path) -> None:
+def reseal(path: Path, **changes: Any) -> None:
+    """Change entries of a manifest so that its checksum fits again."""
     manifest = json.loads(path.read_text())
-    path.write_text(json.dumps({**manifest, "env": "acrobot"}))
+    del manifest["sha256"]
+    path.write_bytes(files.seal({**manifest, **changes}))
 
 
 DAMAGES: dict[str, tuple[str, Callable[[Path], Any], str]] = {
@@ -98,13 +101,31 @@ DAMAGES: dict[str, tuple[str, Callable[[Path], Any], str]] = {
     "half of the state": ("state.safetensors", lambda path: os.truncate(path, path.stat().st_size // 2), "is damaged"),
     "no policy": ("policy.safetensors", lambda path: path.unlink(), "cannot read policy.safetensors"),
     "no manifest": ("manifest.json", lambda path: path.unlink(), "cannot read manifest.json"),
-    "an empty manifest": ("manifest.json", lambda path: path.write_text(""), "no JSON"),
+    "an empty manifest": ("manifest.json", lambda path: path.write_text(""), "is not valid JSON"),
     "another's manifest": ("manifest.json", lambda path: path.write_text("{}"), "no checkpoint of Hotloop"),
-    "a later format": (
+    "a digit of the manifest": (
         "manifest.json",
-        lambda path: path.write_text(path.read_text().replace('"format": 1', '"format": 2')),
-        "format 2",
+        lambda path: path.write_text(path.read_text().replace('"steps": 2', '"steps": 3')),
+        "manifest.json does not match its checksum",
     ),
+    "deep JSON": ("manifest.json", lambda path: path.write_text("[" * 100_000), "is not valid JSON"),
+    "a pipe": ("manifest.json", lambda path: (path.unlink(), os.mkfifo(path)), "not a regular file"),
+    "a link": (
+        "policy.safetensors",
+        lambda path: (path.rename(path.with_name("x")), path.symlink_to("x")),
+        "it is a symbolic link",
+    ),
+    "a huge shape": (
+        "manifest.json",
+        lambda path: reseal(path, observation={"kind": "box", "shape": [2**62], "low": 0.0, "high": 1.0}),
+        "observation is",
+    ),
+    "a huge layer": (
+        "manifest.json",
+        lambda path: reseal(path, policy={**json.loads(path.read_text())["policy"], "hidden": [2**30]}),
+        "weights or more, but policy.safetensors has",
+    ),
+    "a missing entry": ("manifest.json", lambda path: reseal(path, seed="seven"), "seed is 'seven', which is invalid"),
 }
 
 
@@ -116,36 +137,136 @@ def test_a_damaged_checkpoint_is_refused_and_resume_takes_the_one_before(damage:
     whole = (last / "policy.safetensors").read_bytes()
     spoil(last / file)
     with pytest.raises(CheckpointError, match=reason):
-        open_checkpoint(last)
+        open_checkpoint(last, trust=False)
     notes = Notes()
     hotloop.train(resume=run, callbacks=[notes])
     assert notes.told is not None
     assert notes.told.resumed_at == int(before.name)
     assert len(notes.told.notes) == 1
     assert reason in notes.told.notes[0]
+    # A damaged checkpoint is set aside, not deleted.
+    assert (run / "checkpoints.old-1" / last.name).is_dir()
     assert (last / "policy.safetensors").read_bytes() == whole
 
 
-def test_a_checkpoint_of_another_run_is_refused(tmp_path: Path) -> None:
+UNUSABLE: dict[str, tuple[Callable[[Path], Any], str]] = {
+    "another run's": (lambda last: reseal(last / "manifest.json", env="acrobot"), "its env is 'acrobot'"),
+    "a later format": (lambda last: reseal(last / "manifest.json", format=3), "has format 3"),
+    "fewer envs": (
+        lambda last: edit_config(last.parent.parent, "num_envs: 8", "num_envs: 16"),
+        "does not fit this run",
+    ),
+    "no whole one": (
+        lambda last: [flip(path / "policy.safetensors") for path in checkpoint_paths(last.parent)],
+        "no checkpoint of the run is usable",
+    ),
+}
+
+
+def edit_config(run: Path, before: str, after: str) -> None:
+    path = run / "config.yaml"
+    assert before in path.read_text()
+    path.write_text(path.read_text().replace(before, after))
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("change", UNUSABLE)
+def test_a_checkpoint_that_cannot_be_used_stops_the_resume_and_stays(change: str, tmp_path: Path) -> None:
+    spoil, reason = UNUSABLE[change]
     run = trained(tmp_path)
-    *_, before, last = checkpoint_paths(run / "checkpoints")
-    foreign(last / "manifest.json")
-    notes = Notes()
-    hotloop.train(resume=run, callbacks=[notes])
-    assert notes.told is not None
-    assert notes.told.resumed_at == int(before.name)
-    assert "belongs to another run: its env is 'acrobot', not 'cartpole'" in notes.told.notes[0]
+    spoil(checkpoint_paths(run / "checkpoints")[-1])
+    before = content(run / "checkpoints")
+    with pytest.raises(CheckpointError, match=rf"{reason}.*--restart"):
+        hotloop.train(resume=run)
+    assert content(run / "checkpoints") == before
 
 
-def test_a_run_without_a_good_checkpoint_begins_again(tmp_path: Path) -> None:
+def test_a_restart_sets_the_old_checkpoints_aside(tmp_path: Path) -> None:
     run = trained(tmp_path)
     last = checkpoint_paths(run / "checkpoints")[-1]
     whole, lines = (last / "policy.safetensors").read_bytes(), len(recorded(run))
     for path in checkpoint_paths(run / "checkpoints"):
         flip(path / "policy.safetensors")
-    hotloop.train(resume=run)
+    before = content(run / "checkpoints")
+    hotloop.train(resume=run, restart=True)
+    assert content(run / "checkpoints.old-1") == before
     assert (last / "policy.safetensors").read_bytes() == whole
     assert len(recorded(run)) == lines
+    with pytest.raises(TrainingError, match="restart needs a run to resume"):
+        hotloop.train("cartpole", steps=128, restart=True)
+
+
+def test_an_edited_config_is_reported(tmp_path: Path) -> None:
+    run = trained(tmp_path)
+    edit_config(run, "learning_rate: 0.001", "learning_rate: 0.002")
+    notes = Notes()
+    hotloop.train(resume=run, steps=STEPS + 128, callbacks=[notes])
+    assert notes.told is not None
+    assert "config.yaml was edited since the run began: ppo.learning_rate was 0.001, is 0.002" in notes.told.notes
+
+
+def test_damaged_initial_weights_are_refused(tmp_path: Path) -> None:
+    source = trained(tmp_path, "source")
+    run = hotloop.train("cartpole", steps=STEPS, config=SMALL, init_from=source, home=tmp_path, name="second").path
+    flip(run / "first.safetensors")
+    with pytest.raises(CheckpointError, match=r"first\.safetensors, its initial weights, does not match its checksum"):
+        hotloop.train(resume=run)
+    with pytest.raises(CheckpointError, match=r"first\.safetensors"):
+        verify(run)
+
+
+def test_a_damaged_best_checkpoint_is_named_and_another_one_used(tmp_path: Path) -> None:
+    run = trained(tmp_path, train__evaluate_episodes=20, train__evaluate_every=5)
+    best = best_steps(run / "checkpoints")
+    flip(run / "checkpoints" / str(best) / "policy.safetensors")
+    with pytest.warns(UserWarning, match=rf"checkpoints/{best} is damaged.*is used instead"):
+        hotloop.load(run)
+    done = command("eval", str(run), "--episodes", "2", "--no-keep")
+    assert done.returncode == 0
+    assert f"checkpoints/{best} is damaged" in done.stderr
+
+
+def test_the_best_checkpoint_is_known_without_another_file(tmp_path: Path) -> None:
+    run = trained(tmp_path, train__evaluate_episodes=20, train__evaluate_every=5)
+    means = {
+        path.name: manifest["evaluation"]["mean"]
+        for path in checkpoint_paths(run / "checkpoints")
+        if (manifest := json.loads((path / "manifest.json").read_text()))["evaluation"] is not None
+    }
+    assert str(best_steps(run / "checkpoints")) == max(means, key=lambda steps: (means[steps], -int(steps)))
+    assert sorted(path.name for path in (run / "checkpoints").iterdir() if not path.is_dir()) == []
+
+
+def test_links_among_checkpoints_are_left_alone(tmp_path: Path) -> None:
+    run = trained(tmp_path)
+    (run / "checkpoints" / "999999").symlink_to(checkpoint_paths(run / "checkpoints")[0].name)
+    hotloop.train(resume=run, steps=STEPS + 8 * 16 * 20)
+    assert (run / "checkpoints" / "999999").is_symlink()
+    assert any("999999 is no checkpoint" in each for each in verify(run).differences)
+
+
+def test_a_failed_creation_leaves_the_name_free(tmp_path: Path) -> None:
+    (tmp_path / "runs" / "run").mkdir(parents=True)
+    code = (
+        "import resource, signal, sys, hotloop; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))\n"
+        "try: hotloop.train('cartpole', steps=128, name='new', home=sys.argv[1])\n"
+        "except hotloop.training.TrainingError as error: print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True)
+    assert "cannot make the folder" in done.stdout, done.stderr
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == ["run"]
+    # A folder that is there, but empty, does not block its name either.
+    assert trained(tmp_path, "run").is_dir()
+    with pytest.raises(TrainingError, match="there is a run 'run' already"):
+        trained(tmp_path, "run")
+    with pytest.raises(TrainingError, match="at most 200 bytes"):
+        trained(tmp_path, "x" * 5000)
+    with pytest.raises(TrainingError, match="there is no run"):
+        hotloop.train(resume="x" * 5000)
 
 
 def test_what_a_killed_writer_left_is_removed(tmp_path: Path) -> None:
@@ -180,7 +301,7 @@ def test_a_run_in_use_cannot_be_resumed(tmp_path: Path) -> None:
 FULL_DISK = """
 import resource, sys, signal
 import hotloop
-from hotloop.training import Callback, TrainingError
+from hotloop.training import Callback, TrainingError, files, verify
 
 class Fill(Callback):
     # No file may grow beyond this from here on: what a full disk does, without one.

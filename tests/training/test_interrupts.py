@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import hotloop
-from hotloop.training import Callback, Run
+from hotloop.training import Callback, Run, interrupts
 from hotloop.training.callbacks import CheckpointReport, EvaluationProgress, IterationReport
 from tests.training.processes import newest_policy, recorded
 
@@ -86,7 +86,28 @@ def test_a_signal_ends_a_run_cleanly_and_it_goes_on_exactly(number: int, tmp_pat
     assert newest_policy(run.path) == newest_policy(whole.path)
 
 
-def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_two_signals_at_once_are_one_request(number: int, tmp_path: Path) -> None:
+    class Both(Signals):
+        def iteration(self, report: IterationReport) -> None:
+            super().iteration(report)
+            super().iteration(report)
+
+    run = trained(tmp_path, Both(number))
+    assert (run.ended, run.iterations) == ("interrupted", 12)
+
+
+def test_timeout_leaves_a_checkpoint(tmp_path: Path) -> None:
+    # It signals the process, and then its whole group.
+    train = [sys.executable, "-m", "hotloop", "train", "cartpole", "train.until=null"]
+    train += ["--steps", str(10**12), "--name", "run"]
+    done = subprocess.run(["timeout", "4", *train], env={**os.environ, "HOTLOOP_HOME": str(tmp_path)}, text=True)
+    assert done.returncode in (124, 130)
+    assert newest_policy(tmp_path / "runs" / "run")
+
+
+def test_a_later_signal_ends_it_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interrupts, "SAME_REQUEST", 0.0)
     # Whoever runs the tests in the background may have SIGINT ignored.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
@@ -100,8 +121,16 @@ def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
 INTERRUPTED_IN_NATIVE_CODE = """
 import os, signal, sys, threading
 import hotloop
-from hotloop.training import Callback
+from hotloop.training import Callback, interrupts
 
+interrupts.SAME_REQUEST = 0.0
+noted, note = threading.Event(), interrupts.Interrupts._note
+
+def noting(self, number, frame):
+    noted.set()
+    note(self, number, frame)
+
+interrupts.Interrupts._note = noting
 signal.signal(signal.SIGINT, signal.default_int_handler)
 main = threading.main_thread().ident
 
@@ -109,8 +138,7 @@ def strike():
     while sys._current_frames()[main].f_code.co_name != "advance":
         pass
     os.kill(os.getpid(), signal.SIGINT)
-    while signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        pass
+    noted.wait()
     print("noted", flush=True)
     os.kill(os.getpid(), signal.SIGINT)
 
@@ -162,8 +190,8 @@ def test_a_kill_at_any_moment_of_writing_leaves_a_run_that_goes_on_exactly(tmp_p
         return subprocess.run(command, capture_output=True, text=True)
 
     every = int(killed_at(0).stdout)
-    # From the first status on: a run that was killed before has no config to go on with.
-    for call in [*range(3, 16), every - 3, every - 1]:
+    # Before the fourth call there is no run yet: its folder appears at once.
+    for call in [*range(4, 18), *range(every - 12, every + 1)]:
         done = killed_at(call)
         assert done.returncode == -signal.SIGKILL, (call, done.stderr)
         run = hotloop.train(resume="run", home=tmp_path / str(call))

@@ -101,7 +101,7 @@ def test_a_run_is_complete_without_the_runs_of_its_opponents(home: Path, tmp_pat
     manifest = json.loads((run.path / "checkpoints" / str(run.steps) / "manifest.json").read_text())
     assert len(manifest["opponents"]) == 2
     (run.path / "opponents" / "2" / "policy.safetensors").write_bytes(b"other")
-    with pytest.raises(CheckpointError, match=r"policy\.safetensors does not match the manifest"):
+    with pytest.raises(CheckpointError, match=r"policy\.safetensors does not match its checksum"):
         hotloop.train(resume="alone", home=tmp_path)
 
 
@@ -117,7 +117,7 @@ def test_replays_and_evaluations_know_who_played_which_seat(home: Path) -> None:
     done = hotloop_command("eval", str(run.path), "--episodes", "6", "--json", "--no-keep", HOTLOOP_HOME=str(home))
     found = json.loads(done.stdout.splitlines()[-1])
     config = load_config("tag", overrides={**SMALL, **AGAINST})
-    opponents = Opponents(config, kept(run.path, config), native_spec("tag", config.env.options), "native")
+    opponents = Opponents(config, kept(run.path, config, trust=False), native_spec("tag", config.env.options), "native")
     from hotloop.episodes.episode import fresh_seed
 
     again = evaluate(
@@ -134,7 +134,7 @@ def test_replays_and_evaluations_know_who_played_which_seat(home: Path) -> None:
 def test_opponents_take_turns_in_their_share_of_the_envs(home: Path) -> None:
     config = load_config("tag", overrides={**SMALL, **AGAINST, "opponents.share": 0.5})
     run = trained(home, "share", {"opponents.share": 0.5})
-    opponents = Opponents(config, kept(run.path, config), native_spec("tag", config.env.options), "native")
+    opponents = Opponents(config, kept(run.path, config, trust=False), native_spec("tag", config.env.options), "native")
     assert opponents.table(range(6)) == [[0, 0, 0], [0, 1, 2], [0, 0, 0], [0, 2, 1], [0, 0, 0], [0, 1, 2]]
     assert opponents.evaluation_table(range(2)) == [[0, 1, 2], [0, 2, 1]]
 

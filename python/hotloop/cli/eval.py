@@ -62,36 +62,45 @@ def evaluate(
 
     from hotloop.cli import run_lookup
     from hotloop.cli.suite_table import print_suite_result
+    from hotloop.envs.loader import load_env
     from hotloop.envs.registry import is_native
     from hotloop.envs.suites import suite_of
     from hotloop.episodes.episode import fresh_seed
     from hotloop.errors import ConfigError, TrainingError
-    from hotloop.policies.policy import load
+    from hotloop.policies.policy import Policy
     from hotloop.text import plain
     from hotloop.training import evaluate as play
+    from hotloop.training.checkpoint import open_policy
     from hotloop.training.evaluation import Opponents
     from hotloop.training.opponents import opponents_of
-    from hotloop.training.suite_evaluation import evaluate_suite
-    from hotloop.training.trust import load_trusted_env
+    from hotloop.training.recorded_evaluation import evaluate_table
+    from hotloop.training.suite_evaluation import cell_seed, evaluate_suite
 
     path = run_lookup.find(run)
     try:
-        agent = load(path, trust=trust)
-        load_trusted_env(agent.path.parent.parent, agent.env, trust=trust)
+        agent = Policy(open_policy(path, trust=trust, warn=tell))
+        load_env(agent.env)
         run_folder = _run_folder(agent.path)
         against = None if run_folder is None else opponents_of(run_folder, agent.spec, trust=trust)
     except (ConfigError, TrainingError) as error:
         raise UserError(str(error)) from None
     options = {**agent.options, **_changed_options(agent, changes or [])}
-    how = {"seed": seed, "deterministic": not stochastic, "options": options}
+    key = fresh_seed(seed)
+    how = {"seed": seed, "key": key, "deterministic": not stochastic, "options": options}
     folder = _run_folder(agent.path) if keep else None
     if (suite := suite_of(agent.env)) is not None and not changes:
-        judged = evaluate_suite(agent, suite, episodes=episodes, seed=fresh_seed(seed), deterministic=not stochastic)
+        judged = evaluate_suite(agent, suite, episodes=episodes, seed=key, deterministic=not stochastic)
         for cell, each in judged.cells:
-            _keep(folder, store, agent.steps, each, {**how, "options": {**options, **cell.options}})
+            _keep(
+                folder,
+                store,
+                agent.steps,
+                each,
+                {**how, "key": cell_seed(key, cell), "options": {**options, **cell.options}},
+            )
         _require(print_suite_result(agent, judged, path.name, as_json), at_least)
         return
-    if exactly and (known := _exactly(agent, options)) is not None:
+    if exactly and (known := evaluate_table(agent, options)) is not None:
         found = known
     elif is_native(agent.env):
         found = play(
@@ -99,13 +108,13 @@ def evaluate(
             agent.env,
             options,
             episodes=episodes,
-            seed=fresh_seed(seed),
+            seed=key,
             deterministic=not stochastic,
             action_repeat=agent.action_repeat,
             opponents=None if against is None else Opponents(against.players(), against.evaluation_table),
         )
     else:
-        found = _play_python(agent, options, episodes, fresh_seed(seed), against, deterministic=not stochastic)
+        found = _play_python(agent, options, episodes, key, against, deterministic=not stochastic, trust=trust)
     _keep(folder, store, agent.steps, found, how)
     if as_json:
         emit("end", run=path.name, path=str(agent.path), env=agent.env, steps=agent.steps, **plain(vars(found)), **how)
@@ -113,19 +122,6 @@ def evaluate(
         for line in _in_words(agent, found, [*(changes or []), *(["drawn actions"] if stochastic else [])]):
             print(line)
     _require(found.mean, at_least)
-
-
-def _exactly(agent: Policy, options: dict[str, Any]) -> Evaluation | None:
-    """What a table earns in a task that can be enumerated; `None` for other policies and tasks."""
-    from hotloop.tabular.evaluation import evaluate_exactly, exact_options
-    from hotloop.tabular.player import TablePlayer
-
-    if not isinstance(agent.learner, TablePlayer) or agent.gamma is None:
-        return None
-    enumerated = exact_options(agent.env, options)
-    if enumerated is None:
-        return None
-    return evaluate_exactly(agent.learner.table, agent.env, enumerated, agent.gamma)
 
 
 def _require(mean: float, at_least: float | None) -> None:
@@ -201,19 +197,20 @@ def _play_python(
     against: RunOpponents | None,
     *,
     deterministic: bool,
+    trust: bool,
 ) -> Evaluation:
-    """Plays Python envs, in processes as the run's config has them."""
-    from hotloop.config.loader import stored_config
+    """Play Python envs, in processes as the run's config has them."""
     from hotloop.config.models import EnvConfig
-    from hotloop.errors import ConfigError, EnvError
+    from hotloop.errors import ConfigError, EnvError, TrainingError
     from hotloop.training.evaluation import check_fit, evaluate_on
     from hotloop.training.sources import make_runner
+    from hotloop.training.trust import stored_config
 
     folder = _run_folder(agent.path)
     if folder is None:
         raise UserError(f"{agent.path} lies in no run: how its Python envs are made is not known")
     try:
-        config = stored_config(folder / "config.yaml").model_copy(update={"env": EnvConfig(name=agent.env, **options)})
+        config = stored_config(folder, trust=trust).model_copy(update={"env": EnvConfig(name=agent.env, **options)})
         count = min(config.runner.num_envs, episodes)
         with make_runner(config.env.name, config.env.options, config.runner, count) as runner:
             check_fit(agent.spec, runner.env_spec, config.env.name)
@@ -227,7 +224,7 @@ def _play_python(
                 seed=seed,
                 deterministic=deterministic,
             )
-    except (ConfigError, EnvError) as error:
+    except (ConfigError, EnvError, TrainingError) as error:
         raise UserError(str(error)) from None
 
 

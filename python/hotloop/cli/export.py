@@ -18,6 +18,7 @@ def export(
     run: Annotated[str, typer.Argument(metavar="RUN", help="A path, a name, the beginning of one, or 'last'.")],
     onnx: Annotated[Path | None, typer.Option(metavar="FILE", help="Write an ONNX model.")] = None,
     torch: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a torch program (torch.export).")] = None,
+    trust: Annotated[bool, typer.Option("--trust", help="Allow code named by a run made elsewhere.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
 ) -> None:
     """Write a run's best policy for programs that know nothing of Hotloop.
@@ -45,7 +46,7 @@ def export(
 
     written: dict[str, Any] = {}
     try:
-        checkpoint = open_policy(run_lookup.find(run))
+        checkpoint = open_policy(run_lookup.find(run), trust=trust, warn=tell)
         blueprint, agent = Blueprint.of(checkpoint), Policy(checkpoint)
         if onnx is not None:
             from hotloop.export.onnx import write_onnx
@@ -60,6 +61,8 @@ def export(
             written["torch"] = _told(torch, validation.check(validation.torch_program(torch), agent, blueprint))
     except (ConfigError, ExportError, TrainingError) as error:
         raise UserError(str(error)) from None
+    except OSError as error:
+        raise UserError(f"cannot write {error.filename or onnx or torch}: {error.strerror or error}") from None
     if as_json:
         emit("end", run=run, path=str(checkpoint.path), env=blueprint.env, steps=blueprint.steps, **written)
         return

@@ -103,16 +103,17 @@ class Playback:
 def from_replay(path: Path, options: list[str] | None, trust: bool) -> Playback:
     """Load a replay and check that it repeats as recorded."""
     from hotloop import _core
-    from hotloop.envs.loader import load_env, names_code
+    from hotloop.envs.loader import load_env
     from hotloop.envs.registry import is_native
     from hotloop.episodes.replay import read_replay
+    from hotloop.training.trust import code_in_env
 
     if options:
         raise UserError("a replay has its own options: leave out " + " ".join(options))
     replay = read_replay(path)
-    if names_code(replay.env) and not _core.has_env(replay.env):
-        if not trust:
-            raise UserError(f"{path} names code to be loaded ({replay.env}): review that code, then pass --trust")
+    if not _core.has_env(replay.env):
+        if (names := code_in_env(replay.env, replay.options)) and not trust:
+            raise UserError(f"{path} names code to be loaded ({', '.join(names)}): review that code, then pass --trust")
         load_env(replay.env)
     replay.check()
     parts = Playback(replay.env, replay.options, replay.action_repeat, replay.seed, 1, replay=replay)
@@ -127,7 +128,6 @@ def from_name(what: str, changes: list[str], seed: int, episodes: int, trust: bo
     from hotloop.cli import run_lookup
     from hotloop.envs.loader import load_env
     from hotloop.envs.registry import is_native
-    from hotloop.training.trust import load_trusted_env
 
     options = _env_options(changes)
     what = load_env(what)
@@ -137,13 +137,14 @@ def from_name(what: str, changes: list[str], seed: int, episodes: int, trust: bo
     if not is_native(what) and not Path(what).is_dir():
         return Playback(what, options, 1, seed, episodes, shows=_look(what, options))
     from hotloop.episodes.episode import fresh_seed
-    from hotloop.policies.policy import load
+    from hotloop.policies.policy import Policy
+    from hotloop.training.checkpoint import open_policy
 
     path = run_lookup.find(what, [entry["name"] for entry in _core.list_envs()])
-    agent = load(path, trust=trust)
-    load_trusted_env(agent.path.parent.parent, agent.env, trust=trust)
+    agent = Policy(open_policy(path, trust=trust, warn=tell))
+    load_env(agent.env)
     changed = {**agent.options, **options}
-    shows = None if is_native(agent.env) else _look(agent.env, changed, agent.path.parent.parent)
+    shows = None if is_native(agent.env) else _look(agent.env, changed, agent.path.parent.parent, trust=trust)
     before = _spec(agent.env, agent.options) if shows is None else agent.spec
     after = _spec(agent.env, changed) if shows is None else shows.spec
     if not before.fits(after):
@@ -154,17 +155,17 @@ def from_name(what: str, changes: list[str], seed: int, episodes: int, trust: bo
     return parts
 
 
-def _look(env: str, options: dict[str, Any], run: Path | None = None) -> RenderModes:
+def _look(env: str, options: dict[str, Any], run: Path | None = None, *, trust: bool = False) -> RenderModes:
     """Make a Python env to learn its spaces and render modes; `run` is the policy's run."""
-    from hotloop.config.loader import stored_config
     from hotloop.episodes.local_env import look
     from hotloop.errors import EnvError
+    from hotloop.training.trust import stored_config
 
     try:
         return look(env, options)
     except EnvError as error:
-        file = None if run is None else run / "config.yaml"
-        python = stored_config(file).runner.worker_python if file is not None and file.is_file() else None
+        has_config = run is not None and (run / "config.yaml").is_file()
+        python = stored_config(run, trust=trust).runner.worker_python if run is not None and has_config else None
         if python is None:
             raise
         raise UserError(

@@ -11,9 +11,11 @@ import os
 import signal
 import sys
 import threading
+import time
 from typing import TYPE_CHECKING, Self
 
 from hotloop.cli.output import tell
+from hotloop.training.interrupts import SAME_REQUEST
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -42,14 +44,15 @@ class SecondSignalEnds:
 
 
 def _watch(reading: int) -> None:
-    seen = 0
+    seen, first = 0, 0.0
     while numbers := os.read(reading, 1):
         if numbers[0] not in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             continue
         seen += 1
         if seen == 1:
+            first = time.monotonic()
             tell("Stopping after this iteration with a checkpoint; press Ctrl-C again to stop at once.")
-        else:
+        elif time.monotonic() - first >= SAME_REQUEST:
             if sys.stdout.isatty():
                 os.write(1, SHOW_CURSOR.encode())
             os._exit(INTERRUPTED)

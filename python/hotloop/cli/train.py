@@ -32,6 +32,9 @@ def train(
     config: Annotated[Path | None, typer.Option(metavar="FILE", help="YAML file with any part of a config.")] = None,
     preset: Annotated[str | None, typer.Option(metavar="NAME", help="baseline, fast or ultra-fast.")] = None,
     resume: Annotated[str | None, typer.Option(metavar="RUN", help="Resume this run, exactly.")] = None,
+    restart: Annotated[
+        bool, typer.Option("--restart", help="With --resume: begin again; old checkpoints are set aside.")
+    ] = False,
     init_from: Annotated[str | None, typer.Option(metavar="RUN", help="Start from this run's weights.")] = None,
     debug: Annotated[bool, typer.Option("--debug", help="One thread, all arrays checked, all details.")] = False,
     name: Annotated[str | None, typer.Option(metavar="NAME", help="Name of the run (default: env and date).")] = None,
@@ -90,6 +93,8 @@ def train(
                 env,
                 config=_resolve(env, overrides or [], config, preset, {**limits, "seed": seed}),
                 init_from=None if init_from is None else run_lookup.find(init_from),
+                restart=restart,
+                trust=trust,
                 debug=debug,
                 name=name,
                 store=store,
@@ -106,6 +111,7 @@ def train(
                 preset=preset,
                 resume=run_lookup.find(run),
                 init_from=init_from,
+                restart=restart,
                 debug=debug,
                 name=name,
                 store=store,

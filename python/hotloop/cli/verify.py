@@ -28,9 +28,11 @@ def verify(
     \b
       hotloop verify last
 
-    Weights must be the same byte for byte, and every recorded number the same,
-    whatever machine, number of threads or interruptions were involved. The
-    exit code is 0 if all is the same and 1 if anything differs.
+    Checkpoints must be the same byte for byte (weights, optimiser, envs), and
+    every record, evaluation, event and replay the same, whatever machine,
+    number of threads or interruptions were involved. Claims that a repetition
+    cannot check are listed. The exit code is 0 if there is no difference and 1
+    if there is any.
     """
     from hotloop.cli import run_lookup
     from hotloop.cli.progress import PartsProgress
@@ -56,9 +58,11 @@ def verify(
             iterations=found.iterations,
             records=found.records,
             differences=list(found.differences),
+            unchecked=list(found.unchecked),
         )
     elif found.same:
         print(f"same: weights at step {found.steps} byte for byte, and {found.records} records")
+        print(f"not checked: {'; '.join(found.unchecked)}")
     else:
         print(f"different at step {found.steps}: weights {'the same' if found.same_policy else 'differ'}")
         for difference in found.differences:

@@ -77,11 +77,6 @@ def build(parts: Mapping[str, Any]) -> Config:
     return config
 
 
-def stored_config(path: Path) -> Config:
-    """Return the config that a run stored."""
-    return build(read_yaml(path))
-
-
 def parse_overrides(overrides: Overrides, *, env: str | None = None) -> dict[str, dict[str, Any]]:
     """Return nested sections from dotted keys; the env is for suggestions where a key has no section."""
     if isinstance(overrides, str):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hotloop.envs.spec import EnvSpec
+from hotloop.errors import CheckpointError, ConfigError
 from hotloop.ppo.learners import build_player
 
 if TYPE_CHECKING:
@@ -19,8 +21,8 @@ if TYPE_CHECKING:
 def load(path: str | Path, *, trust: bool = False) -> Policy:
     """The policy of a run (its best checkpoint, the last if none was evaluated), or of one checkpoint.
 
-    Loading reads arrays and JSON. Code is executed only for a policy that is a module of one's own (`policy.module`):
-    if the run was made here, or with `trust`.
+    Loading reads arrays and JSON. A run from elsewhere that names code is refused without `trust`. If the best
+    checkpoint is damaged, another one is taken, with a warning.
 
     >>> from hotloop import train
     >>> run = train("cartpole", steps=2048, home=getfixture("tmp_path"))
@@ -28,13 +30,12 @@ def load(path: str | Path, *, trust: bool = False) -> Policy:
     True
     """
     from hotloop.training.checkpoint import open_policy
-    from hotloop.training.trust import must_be_trusted
 
-    found = open_policy(Path(path))
-    # A table has no policy to be built.
-    if module := found.manifest.get("policy", {}).get("module"):
-        must_be_trusted(found.path.parent.parent, [module], trust=trust)
-    return Policy(found)
+    return Policy(open_policy(Path(path), trust=trust, warn=_warn))
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, stacklevel=4)
 
 
 def _player(checkpoint: Checkpoint, spec: EnvSpec) -> BatchPolicy:
@@ -63,8 +64,13 @@ class Policy:
         self.steps: int = manifest["steps"]
         self.gamma: float | None = manifest.get("gamma")
         # The spaces are kept with the policy, so that acting needs neither the env nor what the env needs.
-        self.spec = EnvSpec.from_json(manifest)
-        self._learner = _player(checkpoint, self.spec)
+        try:
+            self.spec = EnvSpec.from_json(manifest)
+            self._learner = _player(checkpoint, self.spec)
+        except (KeyError, TypeError, ValueError, RuntimeError, MemoryError) as error:
+            if isinstance(error, CheckpointError | ConfigError):
+                raise
+            raise CheckpointError(f"the checkpoint {checkpoint.path} is damaged: {error}") from None
         self._seed = seed
         self._drawn = 0
         self._memory: NDArray[np.float32] | None = None

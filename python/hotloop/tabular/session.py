@@ -7,7 +7,7 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING
 
-from hotloop.errors import CheckpointError, TrainingError
+from hotloop.errors import CheckpointError, TrainingError, UnusableCheckpointError
 from hotloop.tabular.engines import make_engine
 from hotloop.tabular.evaluation import evaluate_exactly, exact_options
 from hotloop.tabular.player import TablePlayer, from_arrays, to_arrays
@@ -197,10 +197,11 @@ class TabularSession:
         try:
             self.engine.set_table(from_arrays(checkpoint.policy()[0], checkpoint.manifest["table"]))
             self.engine.restore(envs)
-        except (TypeError, ValueError, RuntimeError) as error:
-            raise CheckpointError(f"the checkpoint {checkpoint.path} does not fit this run: {error}") from None
-        self._error = counters.pop("error")
-        self.counters = Counters.from_json(counters, self.config.train.until_episodes)
+            self._error = counters.pop("error")
+            restored = Counters.from_json(counters, self.config.train.until_episodes)
+        except (AttributeError, KeyError, TypeError, ValueError, RuntimeError) as error:
+            raise UnusableCheckpointError(f"the checkpoint {checkpoint.path} does not fit this run: {error}") from None
+        self.counters = restored
 
     def save_batch(self, path: Path) -> None:
         """Tables have no gradients that could fail."""

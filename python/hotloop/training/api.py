@@ -28,6 +28,7 @@ def train(
     preset: str | None = None,
     resume: str | Path | None = None,
     init_from: str | Path | None = None,
+    restart: bool = False,
     debug: bool = False,
     trust: bool = False,
     callbacks: Sequence[Callback] = (),
@@ -55,8 +56,9 @@ def train(
         resume: Run to continue, by name or path. Only limits can be changed, and by `config` the learner:
             `train.learner` and what is under `torch.`
         init_from: Run or checkpoint whose weights are the initial ones.
+        restart: With `resume`: begin the run again; its checkpoints are set aside (`checkpoints.old-1`).
         debug: One thread, every array checked for non-finite numbers, a record of each iteration.
-        trust: Whether to import code that a resumed run names although the run was not made here.
+        trust: Whether to execute code that a run given by `resume` or `init_from` names although it was not made here.
         callbacks: Listeners of the run.
         controllers: Controllers besides those of `control` in the config; they change env options, reward weights,
             opponents or rates between iterations. Pass the same ones with `resume`.
@@ -71,11 +73,10 @@ def train(
     """
     from functools import partial
 
-    from hotloop.config.loader import stored_config
     from hotloop.envs.loader import name_of
     from hotloop.training import start
     from hotloop.training.runs import find_run
-    from hotloop.training.trust import named_in, remember
+    from hotloop.training.trust import code_in_config, remember, stored_config
 
     if env is not None and not isinstance(env, str):
         env = name_of(env)
@@ -98,9 +99,12 @@ def train(
             callbacks=callbacks,
             controllers=controllers,
             trust=trust,
+            restart=restart,
         )
-        resolved, own = stored_config(find_run(resume, home) / "config.yaml"), None
+        resolved, own = stored_config(find_run(resume, home), trust=trust), None
     else:
+        if restart:
+            raise TrainingError("restart needs a run to resume: give resume, too")
         if env is None:
             raise TrainingError("no env: name one, or a run to resume")
         if seed is not None:
@@ -116,6 +120,7 @@ def train(
             debug=debug,
             callbacks=callbacks,
             controllers=controllers,
+            trust=trust,
         )
     if resolved.train.algorithm != "ppo" and resolved.tabular.runtime == "mpi":
         from hotloop.tabular.mpi import together
@@ -123,7 +128,7 @@ def train(
         return together(own, lambda: started().run())
     trainer = started()
     if own is not None:
-        remember(trainer.path, named_in(own))
+        remember(trainer.path, code_in_config(own))
     return trainer.run()
 
 

@@ -1,69 +1,92 @@
-"""Checkpoints: folders of arrays and a manifest that appear at once, and are refused when anything is wrong with them.
+"""Checkpoints: folders of arrays with a manifest that appear at once, and are refused if anything is wrong with them.
 
-`policy.safetensors` (weights and statistics) is byte-identical for equal runs; `state.safetensors` has what going on
-needs besides; `manifest.json` has what differs between machines. Loading one never executes code.
+`policy.safetensors` (weights and statistics) is byte-identical for equal runs; `state.safetensors` has whatever else
+resuming needs; `manifest.json` describes the policy and the machine, and has the checksums of all three. A run's
+`checkpoints` fall on fixed counts of iterations; its `recovery` folder has at most one more, which the clock decides,
+so that a kill loses little. Reading arrays never executes code, and code that a manifest names must be trusted.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import shutil
+import math
+import os
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from hotloop.errors import CheckpointError
-from hotloop.training.files import place_folder, write_atomically
+from hotloop.errors import CheckpointError, UnusableCheckpointError
+from hotloop.training import files
+from hotloop.training.files import UnreadableFileError
+from hotloop.training.manifest_schema import ManifestError, check_manifest
+from hotloop.training.trust import check_trust, code_in_manifest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from numpy.typing import NDArray
 
     from hotloop.ppo.learners import Learner
 
-FORMAT: Final = 1
-_KIND: Final = "hotloop checkpoint"
-_POLICY: Final = "policy.safetensors"
-_STATE: Final = "state.safetensors"
-_MANIFEST: Final = "manifest.json"
+FORMAT: Final = 2
+# Format 1 had no seal, and named the best checkpoint in a file beside the checkpoints.
+_UNSEALED: Final = 1
+KIND: Final = "hotloop checkpoint"
+FOLDER: Final = "checkpoints"
+RECOVERY: Final = "recovery"
+POLICY: Final = "policy.safetensors"
+STATE: Final = "state.safetensors"
+MANIFEST: Final = "manifest.json"
+FIRST: Final = "first.safetensors"
 _BEST: Final = "best.json"
-_FIRST: Final = "first.safetensors"
-# What statistics are called among the arrays of a policy.
+# Prefixes of statistics among the arrays of a policy.
 _STATISTICS: Final = ("observations.", "returns.")
+_STEPS: Final = re.compile(r"0|[1-9][0-9]{0,18}")
 
 Arrays = dict[str, "NDArray[Any]"]
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint whose manifest was read and whose files are whole."""
+    """A checkpoint whose files match their checksums, and whose code, if it names any, is trusted."""
 
     path: Path
     manifest: dict[str, Any]
 
     @property
     def steps(self) -> int:
-        """How many steps the run had made."""
+        """Environment steps that the run had made."""
         steps: int = self.manifest["steps"]
         return steps
 
     def policy(self) -> tuple[Arrays, Arrays]:
-        """Weights and statistics by name."""
-        return _parted(_arrays(self.path / _POLICY))
+        """Return weights and statistics by name."""
+        return split_statistics(self._arrays(POLICY))
+
+    def policy_bytes(self) -> bytes:
+        """Return the content of `policy.safetensors`."""
+        return _covered(self.path, POLICY, self.manifest)
 
     def state(self) -> tuple[Arrays, bytes, dict[str, Any]]:
-        """The learner's state, the envs' snapshot, and the trainer's counters."""
-        arrays = _arrays(self.path / _STATE)
-        envs, trainer = arrays.pop("envs").tobytes(), arrays.pop("trainer").tobytes()
-        return arrays, envs, json.loads(trainer)
+        """Return the learner's state, the envs' snapshot, and the trainer's counters."""
+        arrays = self._arrays(STATE)
+        try:
+            envs, trainer = arrays.pop("envs").tobytes(), json.loads(arrays.pop("trainer").tobytes())
+        except (KeyError, ValueError, RecursionError):
+            trainer = None
+        if not isinstance(trainer, dict):
+            raise CheckpointError(f"the checkpoint {self.path} is damaged: {STATE} lacks the envs or the counters")
+        return arrays, envs, trainer
+
+    def _arrays(self, name: str) -> Arrays:
+        return _load_arrays(self.path / name, _covered(self.path, name, self.manifest))
 
 
 def policy_bytes(learner: Learner) -> bytes:
-    """What `policy.safetensors` holds: a function of the weights and statistics alone."""
+    """Return the content of `policy.safetensors`: a function of the weights and statistics alone."""
     from safetensors.numpy import save
 
     return save({**learner.arrays(), **learner.statistics()})
@@ -77,139 +100,197 @@ def save(
     trainer: dict[str, Any],
     manifest: dict[str, Any],
 ) -> Path:
-    """Writes a checkpoint to `folder/<steps>`; a failure leaves nothing behind."""
+    """Write a checkpoint to `folder/<steps>`; a failure leaves nothing behind."""
     from safetensors.numpy import save as to_bytes
 
-    told = json.dumps(trainer).encode()
     state = {
         **learner,
         "envs": np.frombuffer(envs, np.uint8),
-        "trainer": np.frombuffer(told, np.uint8),
+        "trainer": np.frombuffer(json.dumps(trainer).encode(), np.uint8),
     }
-    files = {_POLICY: policy, _STATE: to_bytes(state)}
-    sums = {name: {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)} for name, data in files.items()}
-    full = {"kind": _KIND, "format": FORMAT, **manifest, "files": sums}
-    files[_MANIFEST] = json.dumps(full, indent=2).encode() + b"\n"
+    content = {POLICY: policy, STATE: to_bytes(state)}
+    evaluated = trainer["evaluated_at"] == trainer["iterations"]
+    full = {
+        "kind": KIND,
+        "format": FORMAT,
+        **manifest,
+        # The best checkpoint is the one whose evaluation is: no other file could disagree.
+        "evaluation": trainer["evaluation"] if evaluated else None,
+        # Controllers that change the env forget the best: what was the best before still is, until there is another.
+        "best": evaluated and trainer["best"] in (None, trainer["evaluation"]),
+        "files": {name: files.checksum(data) for name, data in content.items()},
+    }
+    content[MANIFEST] = files.seal(full)
     target = folder / str(manifest["steps"])
-    place_folder(target, files)
+    files.place_folder(target, content)
     return target
 
 
-def open_checkpoint(path: Path) -> Checkpoint:
-    """The checkpoint in a folder, checked; a `CheckpointError` tells what is wrong with it."""
+def open_checkpoint(path: Path, *, trust: bool, with_state: bool = True) -> Checkpoint:
+    """Return the checkpoint in a folder, checked; a `CheckpointError` says what is wrong with it.
+
+    Args:
+        path: The folder.
+        trust: Whether code that it names may be executed even though the run was not made here.
+        with_state: Whether it can be resumed from; a copy to act with has no state.
+    """
+    if path.is_symlink():
+        raise CheckpointError(f"{path} is a symbolic link, which no checkpoint is: name the folder it leads to")
     try:
-        manifest = json.loads((path / _MANIFEST).read_bytes())
-    except OSError as error:
-        raise CheckpointError(f"{path} is no checkpoint: cannot read {_MANIFEST}: {error.strerror}") from None
-    except ValueError:
-        raise CheckpointError(f"the checkpoint {path} is damaged: {_MANIFEST} is no JSON") from None
-    if not isinstance(manifest, dict) or manifest.get("kind") != _KIND:
-        raise CheckpointError(f"{path} is no checkpoint of Hotloop: {_MANIFEST} does not say that it is one")
-    if manifest.get("format") != FORMAT:
-        raise CheckpointError(
-            f"the checkpoint {path} has format {manifest.get('format')!r}, this version reads {FORMAT}"
+        manifest = files.read_object(path / MANIFEST)
+    except UnreadableFileError as error:
+        raise CheckpointError(f"{path} is no checkpoint, or is damaged: {error}") from None
+    if manifest.get("kind") != KIND:
+        raise CheckpointError(f"{path} is no checkpoint of Hotloop: {MANIFEST} does not say that it is one")
+    version = manifest.get("format")
+    if type(version) is int and version > FORMAT:
+        raise UnusableCheckpointError(
+            f"the checkpoint {path} has format {version}, this version reads {FORMAT}: use a newer hotloop"
         )
-    for name in (_POLICY, _STATE):
-        expected = manifest.get("files", {}).get(name, {})
-        try:
-            data = (path / name).read_bytes()
-        except OSError as error:
-            raise CheckpointError(f"the checkpoint {path} is damaged: cannot read {name}: {error.strerror}") from None
-        if hashlib.sha256(data).hexdigest() != expected.get("sha256"):
-            raise CheckpointError(f"the checkpoint {path} is damaged: {name} is not what the manifest says")
+    if version not in (_UNSEALED, FORMAT) or (version == FORMAT and not files.is_sealed(manifest)):
+        raise CheckpointError(f"the checkpoint {path} is damaged: {MANIFEST} does not match its checksum")
+    try:
+        check_manifest(manifest)
+        if path.parent.name in (FOLDER, RECOVERY) and path.name != str(manifest["steps"]):
+            raise ManifestError(f"steps is {manifest['steps']}, but the folder is {path.name}")
+    except ManifestError as error:
+        raise CheckpointError(f"the checkpoint {path} is damaged: {MANIFEST}: {error}") from None
+    check_trust(run_of(path), code_in_manifest(manifest), trust=trust)
+    for name in (POLICY, STATE) if with_state else (POLICY,):
+        _covered(path, name, manifest)
     return Checkpoint(path, manifest)
 
 
-def newest_good(folder: Path, refused: Callable[[str], None]) -> Checkpoint | None:
-    """The newest checkpoint that is whole; why newer ones are not is told."""
-    for path in reversed(checkpoint_paths(folder)):
-        try:
-            return open_checkpoint(path)
-        except CheckpointError as error:
-            refused(str(error))
-    return None
+def run_of(checkpoint: Path) -> Path:
+    """Return the folder of the run that a checkpoint lies in."""
+    return Path(os.path.abspath(checkpoint)).parent.parent  # noqa: PTH100 - links stay as they are
 
 
-def open_policy(path: Path) -> Checkpoint:
-    """The checkpoint to act with: the one in this folder, or the best of this run, or its newest that is whole."""
-    if (path / _MANIFEST).is_file():
-        return open_checkpoint(path)
-    folder = path / "checkpoints"
-    if not folder.is_dir():
-        raise CheckpointError(f"{path} is neither a run nor a checkpoint: it has no checkpoints and no {_MANIFEST}")
-    reasons: list[str] = []
-    if (best := best_steps(folder)) is not None:
+def open_policy(path: Path, *, trust: bool, warn: Callable[[str], None]) -> Checkpoint:
+    """Return the checkpoint to act with: the one in this folder, or the best of this run, or its newest usable one.
+
+    `warn` hears of a best checkpoint that cannot be used, and what is used instead.
+    """
+    if os.path.lexists(path / MANIFEST):
+        return open_checkpoint(path, trust=trust)
+    paths = newest_first(path)
+    if not paths:
+        if not (path / FOLDER).is_dir():
+            raise CheckpointError(f"{path} is neither a run nor a checkpoint: it has no {FOLDER} and no {MANIFEST}")
+        raise CheckpointError(f"the run {path} has no checkpoint yet")
+    best = best_steps(path / FOLDER)
+    wanted = [path / FOLDER / str(best)] if best is not None else []
+    reasons = []
+    for candidate in [*wanted, *(each for each in paths if each not in wanted)]:
         try:
-            return open_checkpoint(folder / str(best))
+            found = open_checkpoint(candidate, trust=trust)
         except CheckpointError as error:
             reasons.append(str(error))
-    found = newest_good(folder, reasons.append)
-    if found is None:
-        raise CheckpointError("; ".join(reasons) or f"the run {path} has no checkpoint yet")
-    return found
+        else:
+            for reason in reasons:
+                warn(f"{reason}; the checkpoint at step {found.steps} is used instead")
+            return found
+    raise CheckpointError("; ".join(reasons))
 
 
 def checkpoint_paths(folder: Path) -> list[Path]:
-    """The checkpoints of a run, oldest first."""
-    found = [path for path in folder.glob("*") if path.name.isdecimal() and path.is_dir()]
-    return sorted(found, key=lambda path: int(path.name))
+    """Return the checkpoints in a folder, oldest first; links are none."""
+    if folder.is_symlink() or not folder.is_dir():
+        return []
+    found = [path for path in folder.iterdir() if _STEPS.fullmatch(path.name) and path.is_dir()]
+    return sorted((path for path in found if not path.is_symlink()), key=lambda path: int(path.name))
+
+
+def newest_first(run: Path) -> list[Path]:
+    """Return all checkpoints of a run, newest first; of two at the same step, that of `checkpoints` comes first."""
+    found = [*checkpoint_paths(run / RECOVERY), *checkpoint_paths(run / FOLDER)]
+    return sorted(found, key=lambda path: int(path.name))[::-1]
 
 
 def best_steps(folder: Path) -> int | None:
-    """Which checkpoint is the best, if an evaluation said so."""
-    try:
-        told = json.loads((folder / _BEST).read_bytes())
-        return int(told["steps"])
-    except (OSError, ValueError, TypeError, KeyError):
-        return None
+    """Return which checkpoint had the best evaluation; of equal ones the oldest; `None` if none had any.
+
+    After a controller changed the env, returns do not compare any more, and a lower one can be the best.
+
+    Checkpoints of version 0.1.0 do not say how they were evaluated; a file beside them names the best one.
+    """
+    best: tuple[int, float] | None = None
+    old = False
+    for path in checkpoint_paths(folder):
+        try:
+            manifest = files.read_object(path / MANIFEST)
+        except UnreadableFileError:
+            continue
+        old = old or manifest.get("format") == _UNSEALED
+        evaluation = manifest.get("evaluation")
+        mean = evaluation.get("mean") if isinstance(evaluation, dict) else None
+        if manifest.get("best") is True and isinstance(mean, int | float) and not math.isnan(mean):
+            best = best if best is not None and mean == best[1] else (int(path.name), mean)
+    if old:
+        try:
+            named = files.read_object(folder / _BEST)
+        except UnreadableFileError:
+            named = {}
+        steps, mean = named.get("steps"), named.get("mean")
+        if type(steps) is int and isinstance(mean, int | float) and (folder / str(steps)).is_dir():
+            best = best if best is not None and best[1] > mean else (steps, mean)
+    return None if best is None else best[0]
 
 
-def tell_best(folder: Path, steps: int, mean: float) -> None:
-    """Notes down which checkpoint is the best."""
-    write_atomically(folder / _BEST, json.dumps({"steps": steps, "mean": mean}).encode() + b"\n")
-
-
-def prune(folder: Path, keep_last: int) -> None:
-    """Removes old checkpoints; the best one stays."""
+def prune(run: Path, keep_last: int) -> None:
+    """Remove old checkpoints and the recovery one; the best one stays."""
+    folder = run / FOLDER
     best = best_steps(folder)
     for path in checkpoint_paths(folder)[:-keep_last]:
         if int(path.name) != best:
-            shutil.rmtree(path)
+            files.remove_folder(path)
+    if (run / RECOVERY).is_dir():
+        files.remove_folder(run / RECOVERY)
 
 
-def forget_after(folder: Path, steps: int) -> None:
-    """Removes what was made after the step that a run goes on from."""
-    for path in _after(folder, steps):
-        shutil.rmtree(path)
-    if (best := best_steps(folder)) is not None and best > steps:
-        (folder / _BEST).unlink()
+def keep_only(path: Path) -> None:
+    """Remove all other checkpoints of a folder."""
+    for other in checkpoint_paths(path.parent):
+        if other != path:
+            files.remove_folder(other)
 
 
-def keep_first(run: Path, source: Checkpoint) -> None:
-    """Copies the weights that a run begins with into its folder."""
-    write_atomically(run / _FIRST, (source.path / _POLICY).read_bytes())
+def set_aside(run: Path, paths: Sequence[Path]) -> Path:
+    """Move checkpoints to a new folder `checkpoints.old-N` of the run; return that folder."""
+    folder = files.unused_name(run, f"{FOLDER}.old")
+    for path in paths:
+        files.set_aside(path, folder)
+    return folder
 
 
-def kept_first(run: Path) -> tuple[Arrays, Arrays] | None:
-    """The weights and statistics that a run began with, if they were another's."""
-    path = run / _FIRST
-    return _parted(_arrays(path)) if path.exists() else None
+def load_first(data: bytes, path: Path) -> tuple[Arrays, Arrays]:
+    """Return the initial weights and statistics in the content of `first.safetensors`."""
+    return split_statistics(_load_arrays(path, data))
 
 
-def _parted(arrays: Arrays) -> tuple[Arrays, Arrays]:
+def split_statistics(arrays: Arrays) -> tuple[Arrays, Arrays]:
+    """Return the weights, and the statistics of observations and returns, of a policy's arrays."""
     weights = {name: array for name, array in arrays.items() if not name.startswith(_STATISTICS)}
     return weights, {name: array for name, array in arrays.items() if name.startswith(_STATISTICS)}
 
 
-def _after(folder: Path, steps: int) -> Iterator[Path]:
-    return (path for path in checkpoint_paths(folder) if int(path.name) > steps)
+def _covered(path: Path, name: str, manifest: dict[str, Any]) -> bytes:
+    """Return the content of a file that the manifest has the checksum of."""
+    expected = manifest["files"][name]
+    try:
+        data = files.read_bytes(path / name, expected["bytes"])
+    except UnreadableFileError as error:
+        raise CheckpointError(f"the checkpoint {path} is damaged: {error}") from None
+    if hashlib.sha256(data).hexdigest() != expected["sha256"]:
+        raise CheckpointError(f"the checkpoint {path} is damaged: {name} does not match its checksum")
+    return data
 
 
-def _arrays(path: Path) -> Arrays:
+def _load_arrays(path: Path, data: bytes) -> Arrays:
     from safetensors import SafetensorError
-    from safetensors.numpy import load_file
+    from safetensors.numpy import load
 
     try:
-        return dict(load_file(path))
-    except (OSError, SafetensorError) as error:
-        raise CheckpointError(f"cannot read {path}: {error}") from None
+        return dict(load(data))
+    except (SafetensorError, KeyError, TypeError, ValueError, MemoryError) as error:
+        raise CheckpointError(f"{path} is damaged: {error or type(error).__name__}") from None

@@ -1,14 +1,63 @@
-"""Files that are either there as a whole or not at all, whatever happens meanwhile."""
+"""Files that are complete or absent whatever happens meanwhile, and reads that neither block nor follow links."""
 
 from __future__ import annotations
 
+import errno
+import hashlib
+import json
 import os
 import shutil
+import stat
 from pathlib import Path
+from typing import Any, Final
+
+# Generous for a manifest or a status; a larger file is not one.
+JSON_LIMIT: Final = 16 << 20
+_SEAL: Final = "sha256"
+
+
+class UnreadableFileError(Exception):
+    """A file that cannot be read, or is not what it should be; the message says why."""
+
+
+def read_bytes(path: Path, limit: int | None = None) -> bytes:
+    """Return the content of a regular file; links, pipes, devices and files above `limit` bytes are refused."""
+    try:
+        # A pipe without a writer must not block, and a link may lead anywhere.
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        why = "it is a symbolic link" if error.errno == errno.ELOOP else error.strerror
+        raise UnreadableFileError(f"cannot read {path.name}: {why}") from None
+    try:
+        facts = os.fstat(handle)
+        if not stat.S_ISREG(facts.st_mode):
+            raise UnreadableFileError(f"cannot read {path.name}: it is not a regular file")
+        if limit is not None and facts.st_size > limit:
+            raise UnreadableFileError(f"{path.name} has {facts.st_size} bytes, more than the {limit} expected at most")
+        with open(handle, "rb", closefd=False) as file:
+            return file.read()
+    except OSError as error:
+        raise UnreadableFileError(f"cannot read {path.name}: {error.strerror}") from None
+    except MemoryError:
+        raise UnreadableFileError(f"cannot read {path.name}: it is larger than the memory") from None
+    finally:
+        os.close(handle)
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """Return the JSON object in a file."""
+    data = read_bytes(path, JSON_LIMIT)
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError):
+        raise UnreadableFileError(f"{path.name} is not valid JSON") from None
+    if not isinstance(found, dict):
+        raise UnreadableFileError(f"{path.name} does not hold a JSON object")
+    return found
 
 
 def write_synced(path: Path, data: bytes) -> None:
-    """Writes a file and waits until the disk has it."""
+    """Write a file and wait until it is on the disk."""
     with path.open("wb") as file:
         file.write(data)
         file.flush()
@@ -16,7 +65,7 @@ def write_synced(path: Path, data: bytes) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """Waits until the disk knows the names in a folder."""
+    """Wait until the names in a folder are on the disk."""
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(handle)
@@ -25,7 +74,7 @@ def sync_folder(path: Path) -> None:
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Replaces a file; readers see the old one or the new one, never a part."""
+    """Replace a file; readers see the old content or the new one, never a part."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         write_synced(temporary, data)
@@ -36,9 +85,14 @@ def write_atomically(path: Path, data: bytes) -> None:
     sync_folder(path.parent)
 
 
-def place_folder(target: Path, files: dict[str, bytes]) -> None:
-    """Makes a folder with these files appear at once, in place of an older one of that name."""
-    temporary = target.with_name(f".{target.name}.{os.getpid()}")
+def place_folder(target: Path, files: dict[str, bytes], staging: Path | None = None) -> None:
+    """Make a folder with these files appear at once, in place of an older one of that name.
+
+    While an older one is replaced it has the name `.NAME.replaced`; `remove_leftovers` brings it back after a kill.
+    It is written in `staging`, beside the target by default.
+    """
+    temporary = (staging or target.parent) / f".{target.name}.{os.getpid()}"
+    replaced = target.with_name(_replaced(target.name))
     shutil.rmtree(temporary, ignore_errors=True)
     try:
         temporary.mkdir(parents=True)
@@ -46,18 +100,76 @@ def place_folder(target: Path, files: dict[str, bytes]) -> None:
             write_synced(temporary / name, data)
         sync_folder(temporary)
         if target.exists():
-            shutil.rmtree(target)
+            target.rename(replaced)
         temporary.rename(target)
     except OSError:
         shutil.rmtree(temporary, ignore_errors=True)
+        if replaced.exists():
+            replaced.rename(target)
         raise
     sync_folder(target.parent)
+    if replaced.exists():
+        shutil.rmtree(replaced)
+
+
+def remove_folder(path: Path) -> None:
+    """Remove a folder so that a kill leaves nothing under its name."""
+    hidden = path.with_name(f".{path.name}.removed")
+    shutil.rmtree(hidden, ignore_errors=True)
+    path.rename(hidden)
+    shutil.rmtree(hidden)
+
+
+def set_aside(path: Path, folder: Path) -> Path:
+    """Move a file or folder out of the way, into `folder`, without overwriting anything; return where it is now."""
+    folder.mkdir(exist_ok=True)
+    target = folder / path.name
+    count = 1
+    while os.path.lexists(target):
+        count += 1
+        target = folder / f"{path.name}.{count}"
+    path.rename(target)
+    return target
+
+
+def unused_name(folder: Path, stem: str) -> Path:
+    """Return the first of `STEM-1`, `STEM-2`, ... that does not exist."""
+    number = 1
+    while os.path.lexists(folder / f"{stem}-{number}"):
+        number += 1
+    return folder / f"{stem}-{number}"
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Removes what processes left that were killed while writing."""
+    """Remove what killed processes left half-written, and bring back what they had not replaced yet."""
     for path in folder.glob(".*"):
-        if path.is_dir():
+        name = path.name.removeprefix(".").removesuffix(".replaced")
+        if path.name == _replaced(name) and not os.path.lexists(folder / name):
+            path.rename(folder / name)
+        elif path.is_dir() and not path.is_symlink():
             shutil.rmtree(path, ignore_errors=True)
         else:
             path.unlink(missing_ok=True)
+
+
+def _replaced(name: str) -> str:
+    return f".{name}.replaced"
+
+
+def checksum(data: bytes) -> dict[str, Any]:
+    """Return the entry that covers a file in a manifest."""
+    return {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)}
+
+
+def seal(facts: dict[str, Any]) -> bytes:
+    """Return facts as a JSON file with a checksum of themselves."""
+    return json.dumps({**facts, _SEAL: _digest(facts)}, indent=2).encode() + b"\n"
+
+
+def is_sealed(facts: dict[str, Any]) -> bool:
+    """Return whether the facts of a JSON file match their checksum."""
+    return facts.get(_SEAL) == _digest({key: value for key, value in facts.items() if key != _SEAL})
+
+
+def _digest(facts: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(facts, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

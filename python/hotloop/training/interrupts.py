@@ -1,16 +1,19 @@
-"""Ctrl-C, SIGTERM and SIGHUP: the first signal requests a clean end, the second ends at once."""
+"""Ctrl-C, SIGTERM and SIGHUP: the first signal requests a clean end, a later one ends at once."""
 
 from __future__ import annotations
 
 import contextlib
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from types import FrameType, TracebackType
 from typing import Any, Final, Self
 
 # A closed terminal sends SIGHUP.
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+# Seconds within which further signals are the same request: `timeout` signals a process and its group.
+SAME_REQUEST: Final = 1.0
 
 
 class Interrupted(Exception):  # noqa: N818  # a request, not an error
@@ -23,6 +26,7 @@ class Interrupts:
     def __init__(self) -> None:
         self.asked = False
         self._raises = False
+        self._first = 0.0
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
@@ -50,11 +54,16 @@ class Interrupts:
             self._raises = False
 
     def _note(self, number: int, frame: FrameType | None) -> None:
-        self.asked = True
-        # From here on a signal has the effect it had before training began.
-        self._restore()
-        if self._raises:
-            raise Interrupted
+        now = time.monotonic()
+        if not self.asked:
+            self.asked, self._first = True, now
+            if self._raises:
+                self._raises = False
+                raise Interrupted
+        elif now - self._first >= SAME_REQUEST:
+            # From here on a signal does what it did before training began.
+            self._restore()
+            signal.raise_signal(number)
 
     def _restore(self) -> None:
         for number, handler in self._before.items():

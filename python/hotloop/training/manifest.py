@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from hotloop import _core
-from hotloop.errors import CheckpointError
+from hotloop.errors import UnusableCheckpointError
 
 if TYPE_CHECKING:
     from hotloop.config import Config
@@ -42,10 +42,10 @@ def manifest(
 
 
 def check_ownership(checkpoint: Checkpoint, expected: Mapping[str, Any]) -> None:
-    """Raise a `CheckpointError` unless the manifest has these entries."""
+    """Raise an `UnusableCheckpointError` unless the manifest has these entries."""
     for key, value in expected.items():
         found = checkpoint.manifest.get(key)
         if found != value:
-            raise CheckpointError(
+            raise UnusableCheckpointError(
                 f"the checkpoint {checkpoint.path} belongs to another run: its {key} is {found!r}, not {value!r}"
             )

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import floor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from hotloop.envs.spec import EnvSpec
-from hotloop.errors import CheckpointError, ConfigError
+from hotloop.errors import ConfigError
 from hotloop.ppo.learners import build_player
 from hotloop.training import checkpoint as checkpoints
 from hotloop.training.checkpoint import Checkpoint
 from hotloop.training.files import place_folder
 from hotloop.training.runs import find_run
-from hotloop.training.trust import must_be_trusted
+from hotloop.training.trust import stored_config
 
 if TYPE_CHECKING:
     from hotloop.config import Config
@@ -28,12 +26,12 @@ _MANIFEST: Final = "manifest.json"
 LEARNER: Final = "learner"
 
 
-def find_policy(name: str | Path, home: str | Path | None) -> Checkpoint:
+def find_policy(name: str | Path, home: str | Path | None, *, trust: bool, warn: Callable[[str], None]) -> Checkpoint:
     """Return the checkpoint that a run's name, a run's folder or a checkpoint's folder stands for."""
     path = Path(name)
     if not (path / _MANIFEST).is_file():
         path = find_run(name, home)
-    return checkpoints.open_policy(path)
+    return checkpoints.open_policy(path, trust=trust, warn=warn)
 
 
 def keep(run: Path, found: Sequence[Checkpoint]) -> None:
@@ -43,38 +41,18 @@ def keep(run: Path, found: Sequence[Checkpoint]) -> None:
         place_folder(run / _FOLDER / str(number), files)
 
 
-def kept(run: Path, config: Config) -> list[Checkpoint]:
+def kept(run: Path, config: Config, *, trust: bool) -> list[Checkpoint]:
     """Return the opponents in a run's folder; a damaged one is refused."""
-    found = []
-    for number in range(1, len(config.opponents.policies) + 1):
-        path = run / _FOLDER / str(number)
-        try:
-            manifest = json.loads((path / _MANIFEST).read_bytes())
-            data = (path / _POLICY).read_bytes()
-            sound = hashlib.sha256(data).hexdigest() == manifest["files"][_POLICY]["sha256"]
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise CheckpointError(f"the opponent {path} is damaged or missing: {error}") from None
-        if not sound:
-            raise CheckpointError(f"the opponent {path} is damaged: {_POLICY} does not match the manifest")
-        found.append(Checkpoint(path, manifest))
-    return found
-
-
-def named_code(found: Sequence[Checkpoint]) -> list[str]:
-    """Return the code that opponents name: modules of the user's own."""
-    return [each.manifest["policy"]["module"] for each in found if "module" in each.manifest.get("policy", {})]
+    numbers = range(1, len(config.opponents.policies) + 1)
+    return [checkpoints.open_checkpoint(run / _FOLDER / str(n), trust=trust, with_state=False) for n in numbers]
 
 
 def opponents_of(run: Path, spec: EnvSpec, *, trust: bool) -> Opponents | None:
     """Return the opponents that a run trains against, to evaluate its policy; `None` if there are none."""
-    from hotloop.config.loader import stored_config
-
-    config = stored_config(run / "config.yaml")
+    config = stored_config(run, trust=trust)
     if not config.opponents.policies:
         return None
-    found = kept(run, config)
-    must_be_trusted(run, named_code(found), trust=trust)
-    return Opponents(config, found, spec, config.train.learner)
+    return Opponents(config, kept(run, config, trust=trust), spec, config.train.learner)
 
 
 class Opponents:

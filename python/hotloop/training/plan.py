@@ -24,7 +24,7 @@ class Repetition(NamedTuple):
     evaluations: frozenset[int] = frozenset()
     """Iterations after which there was an evaluation."""
     checkpoints: frozenset[int] = frozenset()
-    """Iterations whose checkpoints are still there."""
+    """Iterations at which there was a checkpoint."""
 
 
 class Plan:
@@ -78,6 +78,10 @@ class Plan:
     def is_checkpoint_due(self, iterations: int) -> bool:
         """Return whether a checkpoint is due after this many iterations."""
         return (self._checkpoint > 0 and iterations % self._checkpoint == 0) or iterations in self._checkpoints
+
+    def closes(self, ending: Ending) -> bool:
+        """Whether a last record and evaluation follow; an interrupted run is resumed, a repeated one has its own."""
+        return ending != "interrupted" and self._last_iteration is None
 
     def iterations_to_go(self, counters: Counters, *changes: int | None) -> int:
         """Return how many iterations can be made before anything is due, or settings change."""

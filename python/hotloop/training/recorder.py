@@ -102,6 +102,10 @@ class Recorder(Callback):
         self._note("checkpoint", lambda: {**vars(report), "path": path})
         return self._journal.sync()
 
+    def sync(self) -> int | None:
+        """Write all events so far to the disk; return the length of the journal."""
+        return None if self._journal is None else self._journal.sync()
+
     def trouble(self, report: TroubleReport) -> None:
         """Write a problem; a rollback voids records of later steps."""
         self._note("trouble", lambda: vars(report))
@@ -187,11 +191,11 @@ def _start_facts(report: StartReport, run: str, store: StoreUrl | None) -> dict[
         "git": provenance.git_revision(),
         "machine": provenance.machine(),
         "config": report.config.model_dump(mode="json"),
-        "env_options": _env_options(report.config.env),
+        "env_options": recorded_options(report.config.env),
     }
 
 
-def _env_options(env: EnvConfig) -> dict[str, Any]:
+def recorded_options(env: EnvConfig) -> dict[str, Any]:
     """Return the env's options; for a native env, defaults included."""
     if not _core.has_env(env.name):
         return env.options

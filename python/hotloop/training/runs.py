@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import re
 import secrets
@@ -12,17 +11,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from hotloop.envs.loader import short_name
-from hotloop.errors import TrainingError
-from hotloop.training.files import write_atomically
+from hotloop.errors import CheckpointError, TrainingError
+from hotloop.training import files
+from hotloop.training.checkpoint import FIRST, FOLDER, RECOVERY, load_first
+from hotloop.training.files import UnreadableFileError, write_atomically
 
 if TYPE_CHECKING:
     from hotloop.config import Config
     from hotloop.tracking.store_url import StoreUrl
+    from hotloop.training.checkpoint import Arrays
     from hotloop.training.evaluation import Evaluation
 
+CONFIG: Final = "config.yaml"
+STATUS: Final = "run.json"
+_LONGEST_NAME: Final = 200
 Ending = Literal["solved", "steps", "episodes", "minutes", "iterations", "controller", "interrupted"]
 
 
@@ -67,13 +72,14 @@ def home(given: str | Path | None = None) -> Path:
 
 def find_run(run: str | Path, given_home: str | Path | None = None) -> Path:
     """The folder of a run, given its path or its name."""
-    path = Path(run)
-    if (path / "config.yaml").is_file():
-        return path
-    named = home(given_home) / "runs" / str(run)
-    if (named / "config.yaml").is_file():
-        return named
-    raise TrainingError(f"there is no run {str(run)!r}: neither {path} nor {named} has a config.yaml")
+    path, named = Path(run), home(given_home) / "runs" / str(run)
+    for folder in (path, named):
+        try:
+            if os.path.lexists(folder / CONFIG):
+                return folder
+        except ValueError:
+            break  # a null byte: nothing can have that name
+    raise TrainingError(f"there is no run {str(run)[:200]!r}: neither {path} nor {named} has a {CONFIG}"[:1000])
 
 
 def home_of(run: Path, given: str | Path | None = None) -> Path:
@@ -103,45 +109,122 @@ class RunFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.checkpoints = path / "checkpoints"
+        self.checkpoints = path / FOLDER
+        self.recovery = path / RECOVERY
         self.replays = path / "replays"
         self._lock = _lock(path)
 
     @classmethod
-    def create(cls, config: Config, *, name: str | None, given_home: str | Path | None) -> Self:
-        """A new folder under the home, with the config in it."""
+    def create(
+        cls, config: Config, *, name: str | None, given_home: str | Path | None, first: bytes | None = None
+    ) -> Self:
+        """Return a new folder under the home, with the config and the initial weights (if given) in it.
+
+        It appears at once: a failure or a kill leaves nothing that would block the name.
+        """
         env = re.sub(r"[^\w.+=@-]+", "-", short_name(config.env.name))
         name = name or f"{env}-{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
         if not re.fullmatch(r"[\w][\w.+=@-]*", name):
-            raise TrainingError(f"the name {name!r} cannot be a folder's: use letters, digits, and . _ - + = @")
+            raise TrainingError(f"the name {name[:200]!r} is invalid: use letters, digits, and . _ - + = @")
+        if len(name.encode()) > _LONGEST_NAME:
+            raise TrainingError(
+                f"the name {name[:20]}... has {len(name)} characters: at most {_LONGEST_NAME} bytes fit"
+            )
         path = home(given_home) / "runs" / name
+        content = {CONFIG: config.to_yaml().encode(), **({} if first is None else {FIRST: first})}
+        covered = {name: files.checksum(data) for name, data in content.items()}
+        content[STATUS] = files.seal(_status(path, "created", covered, config))
         try:
-            path.mkdir(parents=True)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if path.exists() and (not path.is_dir() or any(path.iterdir())):
+                raise FileExistsError
+            files.place_folder(path, content, staging=path.parent.parent)
         except FileExistsError:
+            if not path.exists():
+                raise TrainingError(f"cannot make the folder {path}: {path.parent} is not a folder") from None
             raise TrainingError(f"there is a run {name!r} already: resume it, or take another name") from None
         except OSError as error:
             raise TrainingError(f"cannot make the folder {path}: {error.strerror}") from None
-        folder = cls(path)
-        folder.write_config(config)
-        return folder
+        return cls(path)
 
     def write_config(self, config: Config) -> None:
-        """Keeps the whole config with the run."""
-        write_atomically(self.path / "config.yaml", config.to_yaml().encode())
+        """Replace the run's config, on purpose: its checksum follows."""
+        data = config.to_yaml().encode()
+        write_atomically(self.path / CONFIG, data)
+        facts = {**read_status(self.path), "config": config.model_dump(mode="json")}
+        facts["files"] = {**facts.get("files", {}), CONFIG: files.checksum(data)}
+        write_atomically(self.path / STATUS, files.seal(facts))
 
     def abandon(self) -> None:
-        """Removes the folder of a run that never began."""
+        """Remove the folder of a run that never began."""
         shutil.rmtree(self.path, ignore_errors=True)
         self.release()
 
-    def tell_status(self, status: str, **facts: Any) -> None:
-        """Writes `run.json`: how the run stands, for people and for tools."""
-        told = {"run": self.path.name, "status": status, "changed": now(), "process": os.getpid(), **facts}
-        write_atomically(self.path / "run.json", json.dumps(told, indent=2).encode() + b"\n")
+    def write_status(self, status: str, **facts: Any) -> None:
+        """Write `run.json`: the run's status for people and tools, and the checksums of the files beside it."""
+        before = read_status(self.path)
+        kept = {key: before[key] for key in ("config", "files") if key in before}
+        full = {"run": self.path.name, "status": status, "changed": now(), "process": os.getpid(), **facts, **kept}
+        write_atomically(self.path / STATUS, files.seal(full))
 
     def release(self) -> None:
-        """Lets other processes write to the folder."""
+        """Unlock the folder."""
         os.close(self._lock)
+
+
+def read_status(run: Path) -> dict[str, Any]:
+    """Return the content of `run.json`; empty if it is absent or does not match its checksum."""
+    try:
+        facts = files.read_object(run / STATUS)
+    except UnreadableFileError:
+        return {}
+    return facts if files.is_sealed(facts) else {}
+
+
+def read_first(run: Path) -> tuple[Arrays, Arrays] | None:
+    """Return the weights and statistics that a run began with, if they were another run's."""
+    path = run / FIRST
+    covered = read_status(run).get("files")
+    expected = None if covered is None else covered.get(FIRST)
+    if expected is None and not os.path.lexists(path):
+        return None
+    try:
+        data = files.read_bytes(path)
+    except UnreadableFileError as error:
+        raise CheckpointError(f"the run {run} is damaged: {error}") from None
+    if covered is not None and files.checksum(data) != expected:
+        raise CheckpointError(
+            f"the run {run} is damaged: {FIRST}, its initial weights, does not match its checksum in {STATUS}"
+        )
+    return load_first(data, path)
+
+
+def config_changes(run: Path, config: Config) -> list[str]:
+    """Return how `config.yaml` differs from what Hotloop wrote, as `key was X, is Y`."""
+    before = read_status(run).get("config")
+    return [] if before is None else differences(before, config.model_dump(mode="json"))
+
+
+def differences(old: Any, new: Any, name: str = "") -> list[str]:
+    """Return how two nested values differ, as `key was X, is Y`."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        return [
+            found
+            for key in dict.fromkeys((*old, *new))
+            for found in differences(old.get(key), new.get(key), f"{name}.{key}".strip("."))
+        ]
+    return [] if old == new else [f"{name} was {old!r}, is {new!r}"]
+
+
+def _status(path: Path, status: str, covered: dict[str, Any], config: Config) -> dict[str, Any]:
+    return {
+        "run": path.name,
+        "status": status,
+        "changed": now(),
+        "process": None,
+        "config": config.model_dump(mode="json"),
+        "files": covered,
+    }
 
 
 def now() -> str:

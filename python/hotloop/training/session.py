@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from hotloop.envs.registry import is_native
 from hotloop.episodes.best_replays import Top
-from hotloop.errors import CheckpointError, ConfigError
+from hotloop.errors import CheckpointError, ConfigError, UnusableCheckpointError
 from hotloop.policies.spec import description
 from hotloop.ppo.learners import Learner, build, choose
 from hotloop.ppo.settings import Settings
@@ -307,10 +307,11 @@ class Session:
             self.learner.set_arrays(weights)
             self.learner.set_state(state)
             self.source.restore(envs)
-        except (TypeError, ValueError, RuntimeError) as error:
-            raise CheckpointError(f"the checkpoint {checkpoint.path} does not fit this run: {error}") from None
+            restored = Counters.from_json(counters, self.config.train.until_episodes)
+        except (AttributeError, KeyError, TypeError, ValueError, RuntimeError) as error:
+            raise UnusableCheckpointError(f"the checkpoint {checkpoint.path} does not fit this run: {error}") from None
         self._compare_learners(checkpoint.manifest)
-        self.counters = Counters.from_json(counters, self.config.train.until_episodes)
+        self.counters = restored
         # Snapshots of process workers do not carry these.
         self.source.set_reward_weights(self.counters.control.conditions.reward)
         if attempt > self.counters.attempt:

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hotloop.envs.loader import load_env, whole_name
 from hotloop.errors import TrainingError
-from hotloop.training import checkpoint as checkpoints
-from hotloop.training.opponents import find_policy, keep, kept, named_code
-from hotloop.training.runs import RunFolder, find_run, find_store, home_of
+from hotloop.training.opponents import find_policy, keep, kept
+from hotloop.training.runs import RunFolder, config_changes, find_run, find_store, home_of, read_first
 from hotloop.training.trainer import Trainer
-from hotloop.training.trust import must_be_trusted, named_in, remember
+from hotloop.training.trust import code_in_config, code_in_manifest, remember, stored_config
 
 if TYPE_CHECKING:
     from hotloop.config import Config
@@ -38,6 +37,7 @@ def begin(
     opponents: Sequence[Checkpoint] | None = None,
     controllers: Sequence[Controller] = (),
     recorded: bool = True,
+    trust: bool = False,
     trainer: type[Trainer] = Trainer,
 ) -> Trainer:
     """Return the trainer of a new run.
@@ -55,6 +55,7 @@ def begin(
         opponents: Frozen opponents, if they are already loaded; those that the config names by default.
         controllers: Controllers besides those of the config.
         recorded: Whether to write a journal.
+        trust: Whether code that `init_from` names is trusted.
         trainer: The class to build.
     """
     train = config.train
@@ -65,30 +66,30 @@ def begin(
     if debug:
         config = _with(config, _DEBUG_SETTINGS)
     url = find_store(store, home, trackers=config.track.trackers)
-    source = None if init_from is None else find_policy(init_from, home)
+    notes: list[str] = []
+    source = None if init_from is None else find_policy(init_from, home, trust=trust, warn=notes.append)
     if opponents is None:
-        opponents = [find_policy(name, home) for name in config.opponents.policies]
-        for opponent in opponents:
-            must_be_trusted(opponent.path.parent.parent, named_code([opponent]), trust=False)
-    folder = RunFolder.create(config, name=name, given_home=home)
+        opponents = [find_policy(name, home, trust=trust, warn=notes.append) for name in config.opponents.policies]
+    # A copy: the run can be repeated after the other one was deleted.
+    copied = None if source is None else source.policy_bytes()
+    folder = RunFolder.create(config, name=name, given_home=home, first=copied)
     try:
         if source is not None:
-            # A copy: the run can be repeated after the other one was deleted.
-            checkpoints.keep_first(folder.path, source)
             first = source.policy()
         keep(folder.path, opponents)
-        remember(folder.path, named_code(opponents))
+        remember(folder.path, [name for each in opponents for name in code_in_manifest(each.manifest)])
         return trainer(
             config,
             folder,
             first=first,
-            opponents=kept(folder.path, config),
+            opponents=kept(folder.path, config, trust=True),
             controllers=controllers,
             debug=debug,
             callbacks=callbacks,
             store=url,
             repeated=repeated,
             recorded=recorded,
+            notes=notes,
         )
     except BaseException:
         folder.abandon()
@@ -107,34 +108,37 @@ def resume(
     callbacks: Sequence[Callback] = (),
     controllers: Sequence[Controller] = (),
     trust: bool = False,
+    restart: bool = False,
 ) -> Trainer:
-    """Return the trainer of an existing run, at its newest usable checkpoint, or at its start if it has none."""
-    from hotloop.config.loader import stored_config
+    """Return the trainer of an existing run, at its newest checkpoint, or at its start if it has none.
 
+    A damaged checkpoint is set aside and the one before it is taken; one that does not fit ends in an error. With
+    `restart` all checkpoints are set aside, and the run begins again.
+    """
     path = find_run(run, home)
-    config = stored_config(path / "config.yaml")
+    config = stored_config(path, trust=trust)
     url = find_store(store, home_of(path, home), trackers=config.track.trackers)
     if env is not None and whole_name(env) != config.env.name:
         raise TrainingError(f"the run {path.name!r} trains {config.env.name!r}, not {env!r}")
     folder = RunFolder(path)
     try:
+        edits = [f"config.yaml was edited since the run began: {each}" for each in config_changes(path, config)]
         changed = {key: value for key, value in (limits or {}).items() if value != getattr(config.train, key)}
         if changed:
             _refuse_other_schedule(config, changed)
             config = _with(config, {"train": changed})
             folder.write_config(config)
-        opponents = kept(path, config)
-        must_be_trusted(path, [*named_in(config), *named_code(opponents)], trust=trust)
+        opponents = kept(path, config, trust=trust)
         load_env(config.env.name)
         if learner:
             # Named by whoever resumes, so its code is trusted; the run keeps the change.
             config = _with(config, learner)
             folder.write_config(config)
-            remember(path, named_in(config))
+            remember(path, code_in_config(config))
         if debug:
             # For this session only: the stored config stays as it is.
             config = _with(config, _DEBUG_SETTINGS)
-        first = checkpoints.kept_first(path)
+        first = read_first(path)
         trainer = Trainer(
             config,
             folder,
@@ -144,8 +148,13 @@ def resume(
             debug=debug,
             callbacks=callbacks,
             store=url,
+            notes=edits,
+            trust=trust,
         )
-        trainer.restore_newest()
+        trainer.restore_newest(restart=restart)
+    except OSError as error:
+        folder.release()
+        raise TrainingError(f"cannot resume {path}: {error.strerror or error}") from None
     except BaseException:
         folder.release()
         raise

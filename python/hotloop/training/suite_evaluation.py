@@ -1,7 +1,8 @@
-"""A policy judged by its env's suite: every cell evaluated, and the sum over all of them."""
+"""Evaluation of a policy on its env's suite: every cell with random keys of its own, and the sum over all cells."""
 
 from __future__ import annotations
 
+import hashlib
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -15,26 +16,31 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SuiteResult:
-    """A suite's cells with their evaluations."""
+    """The cells of a suite with their evaluations."""
 
     suite: Suite
     cells: tuple[tuple[Cell, Evaluation], ...]
 
     @property
     def total(self) -> tuple[float, float, float]:
-        """The sum of the cells' means, and where the true one lies with 95 % confidence."""
+        """The sum of the cells' means and its 95 % confidence interval; cells are independent."""
         total = math.fsum(found.mean for _, found in self.cells)
         margin = math.sqrt(math.fsum(((found.high - found.low) / 2) ** 2 for _, found in self.cells))
         return total, total - margin, total + margin
 
     @property
     def episodes(self) -> int:
-        """How many episodes were played in all."""
+        """Number of episodes over all cells."""
         return sum(found.episodes for _, found in self.cells)
 
 
+def cell_seed(seed: int, cell: Cell) -> int:
+    """Return the seed of a cell: with a common one, episodes of different cells would be correlated."""
+    return int.from_bytes(hashlib.blake2b(f"{seed}/{cell}".encode(), digest_size=8).digest(), "little")
+
+
 def evaluate_suite(agent: Policy, suite: Suite, *, episodes: int, seed: int, deterministic: bool = True) -> SuiteResult:
-    """Plays that many episodes of every cell; what a cell does not say is as the policy was trained."""
+    """Play that many episodes of every cell; options that a cell does not set are as the policy was trained."""
     return SuiteResult(
         suite,
         tuple(
@@ -45,7 +51,7 @@ def evaluate_suite(agent: Policy, suite: Suite, *, episodes: int, seed: int, det
                     agent.env,
                     {**agent.options, **cell.options},
                     episodes=episodes,
-                    seed=seed,
+                    seed=cell_seed(seed, cell),
                     deterministic=deterministic,
                     action_repeat=agent.action_repeat,
                 ),

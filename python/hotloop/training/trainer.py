@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from hotloop import _core
 from hotloop.episodes import best_replays
-from hotloop.errors import CheckpointError, EnvError, TrainingError, WorkersFailedError
+from hotloop.errors import CheckpointError, EnvError, TrainingError, UnusableCheckpointError, WorkersFailedError
 from hotloop.tracking.alerts import Alerts
 from hotloop.training import checkpoint as checkpoints
 from hotloop.training.callbacks import (
@@ -31,10 +31,12 @@ from hotloop.training.callbacks import (
     TroubleReport,
 )
 from hotloop.training.control import ControlPlane, ControlState, timeless
-from hotloop.training.files import remove_leftovers
+from hotloop.training.files import remove_leftovers, unused_name
 from hotloop.training.interrupts import Interrupted, Interrupts
 from hotloop.training.plan import PACE, Plan, Repetition
 from hotloop.training.recorder import Recorder, Unrecorded, plain
+from hotloop.training.recovery import RecoverySchedule
+from hotloop.training.resumption import replay_records
 from hotloop.training.runs import Ending, Run, RunFolder, now
 from hotloop.training.session_protocol import TrainingSession, open_session
 
@@ -76,11 +78,14 @@ class Trainer:
         store: StoreUrl | None,
         repeated: Repetition | None = None,
         recorded: bool = True,
+        notes: Sequence[str] = (),
+        trust: bool = True,
     ) -> None:
         self._config = config
         self._folder = folder
         self._first = first
         self._debug = debug
+        self._trust = trust
         recorder: type[Recorder] = Recorder if recorded else Unrecorded
         self._recorder = recorder(folder.path, store=store, trackers=config.track.trackers)
         self._alerts = Alerts(config.train.until_episodes)
@@ -92,9 +97,10 @@ class Trainer:
         except BaseException:
             self._session.close()
             raise
+        self._recovery = RecoverySchedule()
         self._plan = Plan(config, self._session.steps_per_iteration, repeated)
         self._resumed_at: int | None = None
-        self._notes: list[str] = []
+        self._notes = list(notes)
         self._saved_at: int | None = None
         self._is_best = False
         self._shown_at = (0, 0.0)
@@ -121,35 +127,55 @@ class Trainer:
         """End the run after the current iterations, with a checkpoint, as Ctrl-C does; from any thread."""
         self._stop = True
 
-    def restore_newest(self) -> None:
-        """Restore the newest usable checkpoint and delete everything recorded after it."""
-        self._folder.checkpoints.mkdir(exist_ok=True)
-        remove_leftovers(self._folder.path)
-        remove_leftovers(self._folder.checkpoints)
+    def restore_newest(self, *, restart: bool = False) -> None:
+        """Restore the newest checkpoint, or with `restart` none; what lies after it is set aside, not deleted."""
+        folder = self._folder
+        for each in (folder.path, folder.checkpoints, folder.recovery):
+            remove_leftovers(each)
+        if restart:
+            for path in (folder.checkpoints, folder.recovery, folder.replays):
+                if path.exists():
+                    path.rename(unused_name(folder.path, f"{path.name}.old"))
         found = self._newest_fitting(attempt=0)
         if found is not None:
             counters = self._session.counters
             self._resumed_at = found.steps
-            self._saved_at = counters.iterations
+            self._saved_at = None if found.path.parent == folder.recovery else counters.iterations
+            self._recovery.saved(counters, 0.0)
             self._shown_at = (counters.steps, counters.seconds)
-        checkpoints.forget_after(self._folder.checkpoints, -1 if found is None else found.steps)
+            replay_records(folder.path, found.steps, self._alerts)
         best_replays.forget_after(self._folder.replays, -1 if found is None else found.steps)
 
     def _newest_fitting(self, *, attempt: int) -> Checkpoint | None:
         """Restore the newest intact checkpoint of this run, with the random keys of this attempt or its own."""
-        for path in reversed(checkpoints.checkpoint_paths(self._folder.checkpoints)):
+        damaged: dict[Path, str] = {}
+        for path in checkpoints.newest_first(self._folder.path):
             try:
-                found = checkpoints.open_checkpoint(path)
+                found = checkpoints.open_checkpoint(path, trust=self._trust)
                 self._rebuild(max(attempt, found.manifest["attempt"]))
                 self._session.restore(found)
                 self._control.restore(self._session.counters.control)
+            except UnusableCheckpointError as error:
+                raise UnusableCheckpointError(f"{error}. {self._advice}") from None
             except CheckpointError as error:
-                self._notes.append(f"refused: {error}")
+                damaged[path] = f"refused: {error}"
             else:
+                if damaged:
+                    aside = checkpoints.set_aside(self._folder.path, list(damaged))
+                    self._notes += [f"{each}; it is now in {aside.name}" for each in damaged.values()]
                 return found
+        if damaged:
+            raise CheckpointError(f"no checkpoint of the run is usable: {'; '.join(damaged.values())}. {self._advice}")
         self._rebuild(attempt)
         self._control.restore(ControlState())
         return None
+
+    @property
+    def _advice(self) -> str:
+        return (
+            "Nothing was deleted: undo the change, or begin again with "
+            f"'hotloop train --resume {self._folder.path.name} --restart', which sets the old checkpoints aside"
+        )
 
     def _rebuild(self, attempt: int) -> None:
         """Open a new session if this one is of another attempt, which is part of every random key."""
@@ -186,11 +212,17 @@ class Trainer:
         """Run the loop, and what falls on the end of the run."""
         try:
             ending = self._loop()
-            while ending != "interrupted" and self._session.counters.since.iterations and self._record():
+            while self._plan.closes(ending) and self._session.counters.since.iterations and self._record():
                 # The last record caused a rollback: train to the end again.
                 ending = self._loop()
             # An interrupted run will go on; what it has not recorded or evaluated yet comes then.
-            if ending != "interrupted" and self._config.train.evaluate_episodes:
+            if self._plan.closes(ending) and self._config.train.evaluate_episodes:
+                counters = self._session.counters
+                if self._saved_at != counters.iterations:
+                    self._save_recovery()
+                if counters.evaluated_at != counters.iterations:
+                    # The last checkpoint has the last evaluation, also if it was saved before.
+                    self._saved_at = None
                 self._evaluate()
         except Interrupted:
             return "interrupted"
@@ -203,7 +235,7 @@ class Trainer:
                 why, counters.steps, counters.iterations, counters.episodes, counters.seconds, counters.return_recent
             )
         with contextlib.suppress(OSError):
-            self._folder.tell_status("failed", why=why, **self._facts())
+            self._folder.write_status("failed", why=why, **self._facts())
 
     def _start(self) -> None:
         summary = self._session.summary()
@@ -221,7 +253,7 @@ class Trainer:
         )
         with self._disk():
             self._folder.checkpoints.mkdir(exist_ok=True)
-            self._folder.tell_status("running", **self._facts())
+            self._folder.write_status("running", **self._facts())
         self._emit("start", report)
 
     def _loop(self) -> Ending:
@@ -237,6 +269,7 @@ class Trainer:
                 return ending
             changes = session.next_change(), self._control.next_decision(session.counters.iterations)
             count = plan.iterations_to_go(session.counters, *changes)
+            count = min(count, self._recovery.iterations_to_go(session.counters))
             session.advance(count, plan.seconds_to_go(session.counters))
             self._report_faults()
             self._show_progress()
@@ -255,6 +288,8 @@ class Trainer:
             self._decide()
         if self._is_best or (done and plan.is_checkpoint_due(done) and self._saved_at != done):
             self._checkpoint()
+        elif self._recovery.is_due(counters):
+            self._save_recovery()
         return False
 
     def _decide(self) -> None:
@@ -411,20 +446,29 @@ class Trainer:
 
     def _checkpoint(self) -> None:
         counters = self._session.counters
+        start = time.perf_counter()
         path = self._folder.checkpoints / str(counters.steps)
         report = CheckpointReport(counters.iterations, counters.steps, path, self._is_best)
         with self._disk():
             # First the event, then the checkpoint: whichever a kill spares, resuming finds them in agreement.
             counters.journal_bytes = self._recorder.commit(report)
             self._session.save(self._folder.checkpoints, now())
-            if self._is_best:
-                assert counters.evaluation is not None
-                checkpoints.tell_best(self._folder.checkpoints, counters.steps, counters.evaluation.mean)
-            checkpoints.prune(self._folder.checkpoints, self._config.train.keep_last)
+            checkpoints.prune(self._folder.path, self._config.train.keep_last)
         self._report_faults()
         self._saved_at = counters.iterations
+        self._recovery.saved(counters, time.perf_counter() - start)
         self._is_best = False
         self._emit("checkpoint", report)
+
+    def _save_recovery(self) -> None:
+        """Save the state that a kill would lose; the next checkpoint replaces it, and no record mentions it."""
+        start = time.perf_counter()
+        with self._disk():
+            self._session.counters.journal_bytes = self._recorder.sync()
+            path = self._session.save(self._folder.recovery, now())
+            checkpoints.keep_only(path)
+        self._saved_at = None
+        self._recovery.saved(self._session.counters, time.perf_counter() - start)
 
     def _finish(self, ending: Ending) -> Run:
         counters = self._session.counters
@@ -445,7 +489,7 @@ class Trainer:
         )
         with self._disk():
             status = "interrupted" if ending == "interrupted" else "finished"
-            self._folder.tell_status(status, ended=ending, **self._facts())
+            self._folder.write_status(status, ended=ending, **self._facts())
         self._emit("end", run)
         return run
 

@@ -1,40 +1,73 @@
-"""Whose code is imported: that of runs which this user's own training recorded, and of others only when told so.
+"""The gate between a run's folder and code: what a run names is executed only if the run was made here.
 
-A run that names code leaves a mark outside its folder, so that a folder from elsewhere cannot bring one along.
+Everything that a run says is read through `stored_config` and `check_trust`, which refuse a run from elsewhere that
+names code, an interpreter or a service, unless its user trusts it. A run that is made here leaves a mark outside its
+folder, so that a folder from elsewhere cannot bring one along.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from hotloop.errors import TrainingError
 
 if TYPE_CHECKING:
     from hotloop.config import Config
 
+# Envs of Gymnasium that import whatever their options name.
+_IMPORTING: Final = ("GymV21Environment", "GymV26Environment")
+# Trackers that send a run's data to a server.
+_SERVICES: Final = ("wandb", "mlflow")
+_CONFIG_LIMIT: Final = 1 << 20
 
-def named_in(config: Config) -> list[str]:
-    """The code that a config names."""
+
+def code_in_env(env: str, options: Mapping[str, Any]) -> list[str]:
+    """Return the code that playing an env with these options would execute, beside Hotloop's and Gymnasium's own."""
     from hotloop.envs.loader import names_code
 
+    if ":" not in env:
+        return []
+    if names_code(env) or env.removeprefix("gymnasium:").startswith(_IMPORTING):
+        return [env]
+    return [f"{env} with {text}" for text in _texts(options) if ":" in text]
+
+
+def code_in_manifest(manifest: Mapping[str, Any]) -> list[str]:
+    """Return the code that a checkpoint's manifest names: a policy's module, and that of its env."""
+    module = manifest.get("policy", {}).get("module")
+    return [*([] if module is None else [str(module)]), *code_in_env(manifest["env"], manifest["options"])]
+
+
+def code_in_config(config: Config) -> list[str]:
+    """Return the code, interpreters and services that a config names."""
     named = [config.policy.module, *config.torch.losses, config.runner.worker_python]
-    named.append(config.env.name if names_code(config.env.name) else None)
-    return [name for name in named if name is not None]
+    services = [name for name in config.track.trackers if name in _SERVICES]
+    return [*(name for name in named if name is not None), *services, *code_in_env(config.env.name, config.env.options)]
 
 
-def remember(run: Path, names: Sequence[str]) -> None:
-    """Marks a run that begins here as one whose code may be imported again."""
-    for name in names:
-        mark = _mark(run, name)
-        mark.parent.mkdir(parents=True, exist_ok=True)
-        mark.touch()
+def stored_config(run: Path, *, trust: bool) -> Config:
+    """Return the config of a run's folder; refuse one from elsewhere that names code, unless it is trusted."""
+    from hotloop.config.loader import build, read_yaml
+    from hotloop.errors import ConfigError
+    from hotloop.training.files import UnreadableFileError, read_bytes
+
+    path = run / "config.yaml"
+    try:
+        read_bytes(path, _CONFIG_LIMIT)
+        config = build(read_yaml(path))
+    except UnreadableFileError as error:
+        raise ConfigError(f"the run {run} is damaged: {error}") from None
+    except RecursionError:
+        raise ConfigError(f"the run {run} is damaged: config.yaml is nested too deeply") from None
+    check_trust(run, code_in_config(config), trust=trust)
+    return config
 
 
-def must_be_trusted(run: Path, names: Sequence[str], *, trust: bool) -> None:
-    """Raises if a run names code, was not made here, and nobody said that its code is trusted."""
+def check_trust(run: Path, names: Sequence[str], *, trust: bool) -> None:
+    """Raise an error if a run names code, was not made here and is not trusted."""
     foreign = [] if trust else [name for name in names if not _mark(run, name).exists()]
     if foreign:
         raise TrainingError(
@@ -43,17 +76,28 @@ def must_be_trusted(run: Path, names: Sequence[str], *, trust: bool) -> None:
         )
 
 
-def load_trusted_env(run: Path, env: str, *, trust: bool) -> None:
-    """Makes the env of a run known, if it brings its code; one that names any must be trusted."""
-    from hotloop.envs.loader import load_env, names_code
+def remember(run: Path, names: Sequence[str]) -> None:
+    """Mark a run that is made here, so that the code it names may be executed again."""
+    for name in names:
+        mark = _mark(run, name)
+        mark.parent.mkdir(parents=True, exist_ok=True)
+        mark.touch()
 
-    if names_code(env):
-        must_be_trusted(run, [env], trust=trust)
-        load_env(env)
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for key, each in value.items():
+            yield from _texts(key)
+            yield from _texts(each)
+    elif isinstance(value, Sequence):
+        for each in value:
+            yield from _texts(each)
 
 
 def _mark(run: Path, name: str) -> Path:
     from hotloop.training.runs import home
 
-    key = hashlib.sha256(f"{run.resolve()}\n{name}".encode()).hexdigest()
+    key = hashlib.sha256(f"{run.resolve()}\n{name}".encode(errors="surrogatepass")).hexdigest()
     return home() / "trusted" / key
