@@ -11,21 +11,21 @@ use crate::slot::{Slot, lock};
 use crate::space::Action;
 
 /// A number that actions come in.
-pub trait Choice: Copy + Into<i64> {}
-impl Choice for i32 {}
-impl Choice for i64 {}
+pub trait DiscreteValue: Copy + Into<i64> {}
+impl DiscreteValue for i32 {}
+impl DiscreteValue for i64 {}
 
 /// A number that continuous actions come in.
-pub trait Amount: Copy + Into<f64> {
+pub trait ContinuousValue: Copy + Into<f64> {
     /// Narrowed to f32.
     fn to_f32(self) -> f32;
 }
-impl Amount for f32 {
+impl ContinuousValue for f32 {
     fn to_f32(self) -> f32 {
         self
     }
 }
-impl Amount for f64 {
+impl ContinuousValue for f64 {
     fn to_f32(self) -> f32 {
         self as f32
     }
@@ -34,7 +34,7 @@ impl Amount for f64 {
 impl Pool {
     /// Whether these groups can step now.
     fn ready(&self, groups: Range<usize>) -> Result<()> {
-        self.must_be_here()?;
+        self.check_not_forked()?;
         self.must_have_started("a step")?;
         if let Some(group) = groups.clone().find(|group| self.is_flying(*group)) {
             return state(format!("group {group} is in flight: receive it before sending it again"));
@@ -55,7 +55,7 @@ impl Pool {
     }
 
     /// Takes in choices for these groups, `width` per row.
-    pub fn take_choices<T: Choice>(&mut self, groups: Range<usize>, actions: &[T]) -> Result<()> {
+    pub fn set_discrete_actions<T: DiscreteValue>(&mut self, groups: Range<usize>, actions: &[T]) -> Result<()> {
         self.ready(groups.clone())?;
         let choices = self.spec.action.choices();
         let first_row = self.group_rows(groups.start).start;
@@ -65,7 +65,7 @@ impl Pool {
             let part = &actions[(rows.start - first_row) * per_row..(rows.end - first_row) * per_row];
             let slot = &mut *lock(&self.slots[group]);
             let fits = if let [n] = choices[..] {
-                self.rules.isa.run(Narrow { from: part, to: &mut slot.ints, n: n as u64 })
+                self.rules.isa.run(ToI32 { from: part, to: &mut slot.ints, n: n as u64 })
             } else {
                 false
             };
@@ -78,7 +78,7 @@ impl Pool {
     }
 
     /// Takes in amounts for these groups, `width` per row, clipped to the space.
-    pub fn take_amounts<T: Amount>(&mut self, groups: Range<usize>, actions: &[T]) -> Result<()> {
+    pub fn set_continuous_actions<T: ContinuousValue>(&mut self, groups: Range<usize>, actions: &[T]) -> Result<()> {
         self.ready(groups.clone())?;
         let Action::Continuous { low, high } = &self.spec.action else {
             return input("this env takes choices, not amounts");
@@ -98,13 +98,13 @@ impl Pool {
 }
 
 /// Copies choices into i32; whether all were in 0..n. Compiled per instruction set, and plain enough to vectorise.
-struct Narrow<'a, T> {
+struct ToI32<'a, T> {
     from: &'a [T],
     to: &'a mut [i32],
     n: u64,
 }
 
-impl<T: Choice> Kernel for Narrow<'_, T> {
+impl<T: DiscreteValue> Kernel for ToI32<'_, T> {
     type Output = bool;
 
     #[inline(always)]
@@ -127,7 +127,7 @@ struct Clip<'a, T> {
     high: &'a [f32],
 }
 
-impl<T: Amount> Kernel for Clip<'_, T> {
+impl<T: ContinuousValue> Kernel for Clip<'_, T> {
     type Output = bool;
 
     #[inline(always)]
@@ -158,7 +158,13 @@ fn clip(x: f32, low: f32, high: f32, sum: &mut f32) -> f32 {
 }
 
 /// Clips one by one: rows that do not decide may hold anything, the others numbers that are finite, however large.
-fn clip_each<T: Amount>(slot: &mut Slot, actions: &[T], low: &[f32], high: &[f32], first: usize) -> Result<()> {
+fn clip_each<T: ContinuousValue>(
+    slot: &mut Slot,
+    actions: &[T],
+    low: &[f32],
+    high: &[f32],
+    first: usize,
+) -> Result<()> {
     for (i, value) in actions.iter().enumerate() {
         let (row, entry) = (i / low.len(), i % low.len());
         let value: f64 = (*value).into();
@@ -177,7 +183,13 @@ fn decides(group_state: &GroupState, row: usize) -> bool {
 }
 
 /// Checks row by row: rows that do not decide may hold anything, the others a choice that is there and allowed.
-fn check_each<T: Choice>(slot: &mut Slot, actions: &[T], choices: &[usize], first: usize, masked: bool) -> Result<()> {
+fn check_each<T: DiscreteValue>(
+    slot: &mut Slot,
+    actions: &[T],
+    choices: &[usize],
+    first: usize,
+    masked: bool,
+) -> Result<()> {
     let width = choices.len();
     let mask_len: usize = choices.iter().sum();
     for (row, action) in actions.chunks_exact(width).enumerate() {

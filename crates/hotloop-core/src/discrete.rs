@@ -14,7 +14,7 @@ pub const DRAWS: u32 = 4;
 
 /// What a decision led to.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Turn {
+pub struct DiscreteStep {
     /// What each seat earned.
     pub rewards: [f32; MOST_SEATS],
     /// Which seats reached what they were to reach; of interest when it is over.
@@ -38,5 +38,5 @@ pub trait Discrete: Env {
     /// Starts an episode.
     fn begin(&mut self, draws: Stream);
     /// The seat in turn chooses; its choice is a legal one.
-    fn play(&mut self, action: usize, draws: Stream) -> Turn;
+    fn play(&mut self, action: usize, draws: Stream) -> DiscreteStep;
 }

@@ -184,7 +184,7 @@ impl Actions<'_> {
     }
 
     /// The amounts of a seat with a continuous action.
-    pub fn amounts(&self, seat: usize) -> &[f32] {
+    pub fn continuous(&self, seat: usize) -> &[f32] {
         &self.floats[seat * self.width..(seat + 1) * self.width]
     }
 }

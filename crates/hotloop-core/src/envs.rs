@@ -37,13 +37,13 @@ pub trait Envs: Send + 'static {
         None
     }
     /// Plays a step of each of these envs that does not wait for a reset, and shows it: for those who know a faster way than one by one.
-    fn play(&mut self, envs: Range<usize>, turn: &mut Turn<'_>) {
-        play_each(self, envs, turn);
+    fn play(&mut self, envs: Range<usize>, batch: &mut BatchStep<'_>) {
+        play_each(self, envs, batch);
     }
 }
 
 /// A step of several envs: what each of them is given and gives, one after the other.
-pub struct Turn<'a> {
+pub struct BatchStep<'a> {
     /// Seats per env.
     pub seats: usize,
     /// Reward terms per seat.
@@ -66,27 +66,27 @@ pub struct Turn<'a> {
 
 /// One by one.
 #[inline(always)]
-pub fn play_each<E: Envs + ?Sized>(all: &mut E, envs: Range<usize>, turn: &mut Turn<'_>) {
-    let Turn { seats, terms, metrics, .. } = *turn;
-    let width = turn.actions.width;
+pub fn play_each<E: Envs + ?Sized>(all: &mut E, envs: Range<usize>, batch: &mut BatchStep<'_>) {
+    let BatchStep { seats, terms, metrics, .. } = *batch;
+    let width = batch.actions.width;
     for (i, env) in envs.enumerate() {
-        if turn.waiting[i] != 0 {
-            turn.status[i] = Status::Running;
+        if batch.waiting[i] != 0 {
+            batch.status[i] = Status::Running;
             continue;
         }
         let rows = |width: usize| i * seats * width..(i + 1) * seats * width;
         let actions = Actions {
-            ints: turn.actions.ints.get(rows(width)).unwrap_or_default(),
-            floats: turn.actions.floats.get(rows(width)).unwrap_or_default(),
+            ints: batch.actions.ints.get(rows(width)).unwrap_or_default(),
+            floats: batch.actions.floats.get(rows(width)).unwrap_or_default(),
             width,
         };
         let mut outcome = Outcome {
-            terms: &mut turn.outcome.terms[rows(terms)],
-            terminated: &mut turn.outcome.terminated[rows(1)],
-            metrics: &mut turn.outcome.metrics[rows(metrics)],
+            terms: &mut batch.outcome.terms[rows(terms)],
+            terminated: &mut batch.outcome.terminated[rows(1)],
+            metrics: &mut batch.outcome.metrics[rows(metrics)],
         };
-        turn.status[i] = all.step(env, &actions, &turn.rngs[i], &mut outcome);
-        all.observe(env, &mut turn.frame.part(i, seats));
+        batch.status[i] = all.step(env, &actions, &batch.rngs[i], &mut outcome);
+        all.observe(env, &mut batch.frame.part(i, seats));
     }
 }
 

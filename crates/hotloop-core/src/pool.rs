@@ -201,7 +201,7 @@ impl Pool {
     }
 
     /// Refuses in a forked child, where the threads are not and any lock may be held for ever.
-    pub fn must_be_here(&self) -> Result<()> {
+    pub fn check_not_forked(&self) -> Result<()> {
         if self.workers.lost() {
             return state(
                 "this runner was made before the process forked, and its threads stayed there: make a new one",
@@ -212,7 +212,7 @@ impl Pool {
 
     /// Refuses while groups are in flight.
     pub fn must_be_idle(&self, what: &str) -> Result<()> {
-        self.must_be_here()?;
+        self.check_not_forked()?;
         match self.in_flight() {
             0 => Ok(()),
             count => state(format!("{what} needs every group at rest: {count} in flight, receive them first")),
@@ -230,7 +230,7 @@ impl Pool {
         let given = match seeds {
             Seeds::One(_) => self.envs(),
             Seeds::Some(_, which) => which.len(),
-            Seeds::ScalarGroup(seeds) => seeds.len(),
+            Seeds::PerEnv(seeds) => seeds.len(),
         };
         if given != self.envs() {
             return input(format!("{given} seeds for {} envs", self.envs()));
@@ -244,7 +244,7 @@ impl Pool {
                     Seeds::One(seed) | Seeds::Some(seed, _) => {
                         group_state.seed(env, *seed, attempt, (self.first_env + index) as u32);
                     }
-                    Seeds::ScalarGroup(seeds) => {
+                    Seeds::PerEnv(seeds) => {
                         if let Some(seed) = seeds[index] {
                             group_state.seed(env, seed, attempt, 0);
                         }
@@ -345,7 +345,7 @@ impl Pool {
 
     /// Waits for `count` groups (or for those in flight, if fewer) at most that long; `None` if they are not there yet.
     pub fn recv(&mut self, count: usize, at_most: Duration) -> Result<Option<&[usize]>> {
-        self.must_be_here()?;
+        self.check_not_forked()?;
         let count = count.min(self.in_flight());
         if count == 0 {
             return state("nothing to receive: no group is in flight");
@@ -489,7 +489,7 @@ pub enum Seeds<'a> {
     /// The same for the envs that are named; the others go on with the streams they have.
     Some(u64, &'a [bool]),
     /// One of its own for each env that is named.
-    ScalarGroup(&'a [Option<u64>]),
+    PerEnv(&'a [Option<u64>]),
 }
 
 /// Refuses more envs than fit into memory: their bookkeeping, their state (about as large as what they show) and a frame.

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::env::{Actions, Env, Frame, Outcome, Rng, Spec, Status};
-use crate::envs::{Envs, Turn};
+use crate::envs::{BatchStep, Envs};
 use crate::fields::Fields;
 use crate::group::{Autoreset, Frames, Group, Keep, Rules};
 use crate::group_state::GroupState;
@@ -180,7 +180,7 @@ impl<C: Envs> ScalarGroup<C> {
         let valid = &mut group_state.valid[rows.clone()];
         mask.fill(true);
         valid.fill(true);
-        let mut turn = Turn {
+        let mut batch = BatchStep {
             seats,
             terms: group_state.terms,
             metrics: group_state.metrics,
@@ -201,7 +201,7 @@ impl<C: Envs> ScalarGroup<C> {
             },
             status: &mut self.status,
         };
-        self.envs.play(envs, &mut turn);
+        self.envs.play(envs, &mut batch);
         let valid = &group_state.valid[rows.clone()];
         group_state.played[rows.clone()].iter_mut().zip(valid).for_each(|(played, valid)| *played |= valid);
         group_state.ended[rows].iter_mut().zip(valid).for_each(|(ended, valid)| *ended &= !valid);

@@ -11,21 +11,21 @@ use hotloop_core::space::{Action, Observation};
 
 mod bline;
 mod blue;
+mod blue_view;
 mod choices;
 mod meander;
 mod network;
 mod red;
-mod sight;
 mod state;
 mod world;
 
 use bline::BLine;
 use blue::Blue;
+use blue_view::{BlueView, Events};
 use choices::{CHANCE, Choices, Injected};
 use meander::Meander;
 use network::HOSTS;
-use red::{Deed, Knowledge};
-use sight::{Events, Sight};
+use red::{Knowledge, RedAction};
 use world::World;
 
 /// Bits of the challenge's own observation.
@@ -138,9 +138,9 @@ struct Rules {
 pub struct Cage2 {
     rules: Rules,
     world: World,
-    sight: Sight,
+    view: BlueView,
     known: Knowledge,
-    last: Deed,
+    last: RedAction,
     /// Which red agent attacks.
     agent: u8,
     bline: BLine,
@@ -151,11 +151,11 @@ pub struct Cage2 {
 }
 
 impl Cage2 {
-    fn red_deed(&mut self, choices: &Choices<'_>) -> Deed {
+    fn red_action(&mut self, choices: &Choices<'_>) -> RedAction {
         match self.agent {
             0 => self.bline.choose(self.last, &self.known, choices),
             1 => self.meander.choose(self.last, &self.known, choices),
-            _ => Deed::NONE,
+            _ => RedAction::NONE,
         }
     }
 
@@ -164,21 +164,21 @@ impl Cage2 {
         let scanned = if self.rules.green { choices.green() } else { None };
         // Green comes first, so it finds what was open before red came; red opens nothing.
         let green = scanned.map_or(Events::NONE, |host| Events::scan(&self.world, host));
-        let mut deed = self.red_deed(choices);
-        let mut events = red::act(&mut deed, &mut self.world, &mut self.known, choices);
-        self.last = deed;
-        self.sight.blink();
+        let mut red_action = self.red_action(choices);
+        let mut events = red::act(&mut red_action, &mut self.world, &mut self.known, choices);
+        self.last = red_action;
+        self.view.blink();
         let mut look = |host: usize, events: Events| {
             let activity = events.activity(placed >> host & 1 == 1, self.rules.decoys_show);
-            self.sight.notice(host, activity, self.world.decoys[host]);
+            self.view.notice(host, activity, self.world.decoys[host]);
         };
         match scanned {
-            Some(host) if events.count > 0 && host == deed.target as usize => events = events.and(green),
+            Some(host) if events.count > 0 && host == red_action.target as usize => events = events.and(green),
             Some(host) => look(host, green),
             None => {}
         }
         if events.count > 0 {
-            look(deed.target as usize, events);
+            look(red_action.target as usize, events);
         }
     }
 
@@ -189,13 +189,13 @@ impl Cage2 {
         for (host, notes) in out.as_chunks_mut::<NOTES>().0.iter_mut().enumerate() {
             let has = |set: u16| f32::from(set >> host & 1);
             let part = |ports: u8| ports.count_ones() as f32 / MOST_DECOYS;
-            let seen = has(self.sight.seen);
+            let seen = has(self.view.seen);
             *notes = [
                 seen,
-                seen / (1.0 + f32::from(self.sight.ages[host])),
-                has(self.sight.restored),
+                seen / (1.0 + f32::from(self.view.ages[host])),
+                has(self.view.restored),
                 part(self.world.decoys[host]),
-                part(self.sight.listed[host]),
+                part(self.view.listed[host]),
             ];
         }
     }
@@ -213,9 +213,9 @@ impl Env for Cage2 {
                 notes: options.text("features") == "memory",
             },
             world: World::START,
-            sight: Sight::START,
+            view: BlueView::START,
             known: Knowledge::START,
-            last: Deed::NONE,
+            last: RedAction::NONE,
             agent: 0,
             bline: BLine::START,
             meander: Meander::START,
@@ -228,9 +228,9 @@ impl Env for Cage2 {
     fn reset(&mut self, rng: &Rng) {
         let draws = rng.draws();
         self.world = World::START;
-        self.sight = Sight::START;
+        self.view = BlueView::START;
         self.known = Knowledge::START;
-        self.last = Deed::NONE;
+        self.last = RedAction::NONE;
         self.agent = self.rules.agents[draws.below(0, self.rules.agents.len() as u32) as usize];
         self.bline = BLine::START;
         self.meander = Meander::START;
@@ -242,12 +242,12 @@ impl Env for Cage2 {
     fn step(&mut self, actions: &Actions<'_>, rng: &Rng, outcome: &mut Outcome<'_>) -> Status {
         let action = actions.choice(0);
         let blue = if self.rules.compact { Blue::compact(action) } else { Blue::full(action) };
-        let (placed, found) = blue.act(&mut self.world, &mut self.sight);
+        let (placed, found) = blue.act(&mut self.world, &mut self.view);
         let choices = Choices { rng, injected: self.injected };
         self.injected = CHANCE;
         self.be_attacked(&choices, placed);
         if found != 0 {
-            self.sight.find(found.trailing_zeros() as usize);
+            self.view.find(found.trailing_zeros() as usize);
         }
         outcome.terms[0] = if self.world.ot_up { 0.0 } else { -10.0 };
         outcome.terms[1] = if matches!(blue, Blue::Restore(_)) { -1.0 } else { 0.0 };
@@ -258,12 +258,12 @@ impl Env for Cage2 {
 
     fn observe(&self, frame: &mut Frame<'_>) {
         let out = frame.f32s(0);
-        self.sight.show(out);
+        self.view.show(out);
         if self.rules.notes {
             self.write_notes(&mut out[BITS..]);
         }
         if self.rules.compact {
-            blue::mask(&self.world, &self.sight, self.rules.green, frame.mask(0));
+            blue::mask(&self.world, &self.view, self.rules.green, frame.mask(0));
         }
     }
 
@@ -279,7 +279,7 @@ impl Env for Cage2 {
         match index {
             0 => out.iter_mut().enumerate().for_each(|(host, x)| *x = f32::from(self.world.access(host))),
             1 => {
-                let Deed { kind, target, success, exploit, detected } = self.last;
+                let RedAction { kind, target, success, exploit, detected } = self.last;
                 out.copy_from_slice(&[
                     f32::from(kind),
                     f32::from(target),

@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use hotloop_core::codec::Writer;
-use hotloop_core::discrete::{Discrete, Turn};
+use hotloop_core::discrete::{Discrete, DiscreteStep};
 use hotloop_core::env::{Actions, Env, Frame, Outcome, Rng, Spec, Status};
 use hotloop_core::fields::Fields;
 use hotloop_core::options::{Options, Value};
@@ -198,7 +198,7 @@ pub fn spec(states: usize, actions: usize, masked: bool) -> Spec {
 }
 
 /// Writes what a turn brought to where the runner wants it.
-pub fn tell(turn: &Turn, outcome: &mut Outcome<'_>) -> Status {
+pub fn tell(turn: &DiscreteStep, outcome: &mut Outcome<'_>) -> Status {
     for seat in 0..outcome.terminated.len() {
         outcome.terms[seat] = turn.rewards[seat];
         outcome.terminated[seat] = turn.over;
@@ -288,7 +288,7 @@ impl<T: Tabular> Discrete for TableEnv<T> {
     }
 
     #[inline(always)]
-    fn play(&mut self, action: usize, draws: Stream) -> Turn {
+    fn play(&mut self, action: usize, draws: Stream) -> DiscreteStep {
         let table = &*self.table;
         let list = table.outcomes(TableEnv::state(self), action);
         let at = match list.len() {
@@ -299,6 +299,6 @@ impl<T: Tabular> Discrete for TableEnv<T> {
         self.probability = table.probability[at] as f32;
         let over = table.terminated[at];
         let success = over && table.goal[TableEnv::state(self)];
-        Turn { rewards: [table.reward[at], 0.0], success: [success, false], over }
+        DiscreteStep { rewards: [table.reward[at], 0.0], success: [success, false], over }
     }
 }

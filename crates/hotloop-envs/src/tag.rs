@@ -14,9 +14,9 @@ use hotloop_core::options::{OptionSpec, Options};
 use hotloop_core::scalar_group::ScalarGroup;
 use hotloop_core::space::{Action, Observation};
 
-mod ground;
+mod grid;
 
-use ground::{DIRECTIONS, Ground};
+use grid::{DIRECTIONS, Grid};
 
 const MOST_SEATS: usize = 8;
 /// Stay, or go north, south, west or east.
@@ -103,14 +103,14 @@ fn teams(options: &Options) -> Result<(usize, usize), String> {
 
 /// One game.
 pub struct Tag {
-    ground: Ground,
+    grid: Grid,
     cells: [i32; MOST_SEATS],
     in_play: [u8; MOST_SEATS],
     seats: usize,
     taggers: usize,
     players: usize,
     density: f32,
-    grid: bool,
+    observes_grid: bool,
 }
 
 impl Tag {
@@ -137,18 +137,18 @@ impl Tag {
 
     /// What a seat in play sees.
     fn write_vector(&self, seat: usize, seen: &mut [f32]) {
-        let far = (self.ground.size - 1) as f32;
-        let [row, column] = self.ground.place(self.cell(seat));
+        let far = (self.grid.size - 1) as f32;
+        let [row, column] = self.grid.place(self.cell(seat));
         let (own, rest) = seen.split_at_mut(OWN);
         own[0] = 2.0 * row / far - 1.0;
         own[1] = 2.0 * column / far - 1.0;
         own[2] = self.team(seat);
         for (direction, blocked) in own[3..].iter_mut().enumerate() {
-            *blocked = f32::from(!self.ground.is_open(self.cell(seat), direction));
+            *blocked = f32::from(!self.grid.is_open(self.cell(seat), direction));
         }
         let others = (0..self.seats).filter(|other| *other != seat);
         for (about, other) in rest.chunks_exact_mut(OTHER).zip(others) {
-            let [other_row, other_column] = self.ground.place(self.cell(other));
+            let [other_row, other_column] = self.grid.place(self.cell(other));
             let values = [(other_row - row) / far, (other_column - column) / far, self.team(other), 1.0];
             about.copy_from_slice(if self.plays(other) { &values } else { &[0.0; OTHER] });
         }
@@ -156,8 +156,8 @@ impl Tag {
 
     /// What a seat in play sees.
     fn write_grid(&self, seat: usize, seen: &mut [u8]) {
-        let cells = self.ground.walls.len();
-        seen[..cells].copy_from_slice(&self.ground.walls);
+        let cells = self.grid.walls.len();
+        seen[..cells].copy_from_slice(&self.grid.walls);
         seen[cells..].fill(0);
         seen[cells + self.cell(seat)] = 1;
         for other in (0..self.players).filter(|other| self.plays(*other)) {
@@ -171,20 +171,20 @@ impl Env for Tag {
     fn new(options: &Options) -> Self {
         let (taggers, players) = teams(options).expect("the options were accepted");
         Self {
-            ground: Ground::new(options.int("size") as usize),
+            grid: Grid::new(options.int("size") as usize),
             cells: [0; MOST_SEATS],
             in_play: [0; MOST_SEATS],
             seats: options.int("seats") as usize,
             taggers,
             players,
             density: options.float("walls"),
-            grid: options.text("observation") == "grid",
+            observes_grid: options.text("observation") == "grid",
         }
     }
 
     fn reset(&mut self, rng: &Rng) {
         let draws = rng.draws();
-        let cells = self.ground.walls.len();
+        let cells = self.grid.walls.len();
         let mut places = [0; MOST_SEATS];
         for player in 0..self.players {
             // One of the cells that are still free: count past those that are taken, in their order.
@@ -198,14 +198,14 @@ impl Env for Tag {
             self.cells[player] = place as i32;
             self.in_play[player] = 1;
         }
-        self.ground.build(self.density, &places[..self.players], draws, MOST_SEATS as u32);
+        self.grid.build(self.density, &places[..self.players], draws, MOST_SEATS as u32);
     }
 
     fn step(&mut self, actions: &Actions<'_>, _rng: &Rng, outcome: &mut Outcome<'_>) -> Status {
         let before = self.cells;
         for seat in (0..self.players).filter(|seat| self.in_play[*seat] != 0) {
             if let Some(direction) = actions.choice(seat).checked_sub(1) {
-                self.cells[seat] = self.ground.go(self.cell(seat), direction) as i32;
+                self.cells[seat] = self.grid.go(self.cell(seat), direction) as i32;
             }
         }
         let (mut catches, mut left) = (0.0, 0);
@@ -236,7 +236,7 @@ impl Env for Tag {
         for seat in 0..self.seats {
             let plays = self.plays(seat);
             frame.valid[seat] = plays;
-            match (self.grid, plays) {
+            match (self.observes_grid, plays) {
                 (true, true) => self.write_grid(seat, frame.bytes(seat)),
                 (false, true) => self.write_vector(seat, frame.f32s(seat)),
                 (_, false) => frame.bytes(seat).fill(0),
@@ -244,7 +244,7 @@ impl Env for Tag {
             // A seat that does not decide keeps a mask of all choices: nobody meets a row with none.
             if plays {
                 for (direction, legal) in frame.mask(seat)[1..].iter_mut().enumerate() {
-                    *legal = self.ground.is_open(self.cell(seat), direction);
+                    *legal = self.grid.is_open(self.cell(seat), direction);
                 }
             }
         }
@@ -253,14 +253,14 @@ impl Env for Tag {
     fn fields(&mut self, fields: &mut dyn Fields) {
         fields.i32s("cell", &mut self.cells[..self.seats]);
         fields.u8s("in_play", &mut self.in_play[..self.seats]);
-        fields.u8s("walls", &mut self.ground.walls);
+        fields.u8s("walls", &mut self.grid.walls);
     }
 
     fn check(&mut self) -> Result<(), String> {
-        if let Some(wall) = self.ground.walls.iter().find(|wall| **wall > 1) {
+        if let Some(wall) = self.grid.walls.iter().find(|wall| **wall > 1) {
             return Err(format!("walls has the entry {wall}: expected 0 or 1"));
         }
-        let cells = self.ground.walls.len();
+        let cells = self.grid.walls.len();
         for seat in 0..self.seats {
             let (cell, in_play) = (self.cells[seat], self.in_play[seat]);
             if !(0..cells as i32).contains(&cell) {
@@ -270,14 +270,14 @@ impl Env for Tag {
             if !(least..=most).contains(&in_play) {
                 return Err(format!("in_play of seat {seat} is {in_play}: expected {least} to {most}"));
             }
-            if in_play == 1 && self.ground.walls[cell as usize] == 1 {
+            if in_play == 1 && self.grid.walls[cell as usize] == 1 {
                 return Err(format!("seat {seat} is inside the wall at cell {cell}"));
             }
             if seat >= self.taggers && in_play == 1 && self.is_caught(seat, &[-1; MOST_SEATS]) {
                 return Err(format!("the runner of seat {seat} is in play although a tagger is at its cell {cell}"));
             }
         }
-        self.ground.survey();
+        self.grid.survey();
         Ok(())
     }
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use hotloop_core::discrete::{Discrete, Turn};
+use hotloop_core::discrete::{Discrete, DiscreteStep};
 use hotloop_core::env::{Actions, Env, EnvType, Frame, Outcome, Rng, Spec, Status, max_steps};
 use hotloop_core::fields::Fields;
 use hotloop_core::options::{OptionSpec, Options};
@@ -71,14 +71,14 @@ fn spec(options: &Options) -> Result<Spec, String> {
 
 /// Where the taxi and its passenger are, and where the passenger wants to go.
 #[derive(Clone, Copy, PartialEq)]
-struct Scene {
+struct TaxiState {
     row: usize,
     column: usize,
     passenger: usize,
     destination: usize,
 }
 
-impl Scene {
+impl TaxiState {
     fn decode(state: usize) -> Self {
         let (rest, destination) = (state / 4, state % 4);
         let (cell, passenger) = (rest / PLACES, rest % PLACES);
@@ -178,11 +178,12 @@ impl Tabular for Taxi {
 
     fn table(options: &Options) -> Table {
         let (rainy, straight) = (options.bool("rainy"), table::exact(options, "rainy_probability"));
-        let scenes = || (0..STATES).map(Scene::decode);
+        let scenes = || (0..STATES).map(TaxiState::decode);
         let start = scenes().map(|scene| f64::from(u8::from(scene.start()))).collect();
-        let goal = scenes().map(Scene::delivered).collect();
-        let table =
-            Table::new(start, goal, ACTIONS, |state, action| Scene::decode(state).outcomes(action, rainy, straight));
+        let goal = scenes().map(TaxiState::delivered).collect();
+        let table = Table::new(start, goal, ACTIONS, |state, action| {
+            TaxiState::decode(state).outcomes(action, rainy, straight)
+        });
         if !options.bool("masked") {
             return table;
         }
@@ -243,16 +244,16 @@ impl Discrete for Taxi {
     }
 
     #[inline(always)]
-    fn play(&mut self, action: usize, draws: Stream) -> Turn {
+    fn play(&mut self, action: usize, draws: Stream) -> DiscreteStep {
         let before = self.ride.state();
         let turn = self.ride.play(action, draws);
         if self.fickle != 0 {
-            let (before, now) = (Scene::decode(before), Scene::decode(self.ride.state()));
+            let (before, now) = (TaxiState::decode(before), TaxiState::decode(self.ride.state()));
             if before.passenger == IN_TAXI && (before.row, before.column) != (now.row, now.column) {
                 self.fickle = 0;
                 let other = draws.below(1, STANDS.len() as u32 - 1) as usize;
                 let destination = other + usize::from(other >= now.destination);
-                self.ride.place(Scene { destination, ..now }.encode());
+                self.ride.place(TaxiState { destination, ..now }.encode());
             }
         }
         turn

@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use hotloop_core::discrete::{Discrete, Turn};
+use hotloop_core::discrete::{Discrete, DiscreteStep};
 use hotloop_core::env::{Actions, Env, EnvType, Frame, Outcome, Rng, Spec, Status, max_steps};
 use hotloop_core::fields::Fields;
 use hotloop_core::options::{OptionSpec, Options};
@@ -247,10 +247,10 @@ impl TicTacToe {
 
     /// The end of a game in which nobody but `side` can have won.
     #[inline(always)]
-    fn finish(&self, side: usize) -> Turn {
+    fn finish(&self, side: usize) -> DiscreteStep {
         let won = f32::from(self.stones.won(side));
         let result = if side == self.side(0) { won } else { -won };
-        Turn { rewards: [result, -result], success: [result > 0.0, result < 0.0], over: true }
+        DiscreteStep { rewards: [result, -result], success: [result > 0.0, result < 0.0], over: true }
     }
 }
 
@@ -353,7 +353,7 @@ impl Discrete for TicTacToe {
     }
 
     #[inline(always)]
-    fn play(&mut self, action: usize, draws: Stream) -> Turn {
+    fn play(&mut self, action: usize, draws: Stream) -> DiscreteStep {
         let side = self.mover();
         if self.put(side, action) {
             return self.finish(side);
@@ -364,7 +364,7 @@ impl Discrete for TicTacToe {
                 return self.finish(1 - side);
             }
         }
-        Turn::default()
+        DiscreteStep::default()
     }
 }
 
@@ -421,7 +421,7 @@ impl Discrete for Duel {
     }
 
     #[inline(always)]
-    fn play(&mut self, action: usize, draws: Stream) -> Turn {
+    fn play(&mut self, action: usize, draws: Stream) -> DiscreteStep {
         self.0.play(action, draws)
     }
 }

@@ -18,24 +18,24 @@ pub fn take(pool: &mut Pool, groups: Range<usize>, actions: &Bound<'_, PyAny>) -
     let shape: &[usize] = if flat { &[rows] } else { &[rows, width] };
     if matches!(pool.spec().action, Action::Continuous { .. }) {
         if let Some(numbers) = plain::<f32>(actions, shape)? {
-            return pool.take_amounts(groups, numbers).map_err(raised);
+            return pool.set_continuous_actions(groups, numbers).map_err(raised);
         }
         if let Some(numbers) = plain::<f64>(actions, shape)? {
-            return pool.take_amounts(groups, numbers).map_err(raised);
+            return pool.set_continuous_actions(groups, numbers).map_err(raised);
         }
         let array = converted(actions, "fiu", "float64", "numbers")?;
         let numbers = plain::<f64>(&array, shape)?.expect("just converted");
-        pool.take_amounts(groups, numbers).map_err(raised)
+        pool.set_continuous_actions(groups, numbers).map_err(raised)
     } else {
         if let Some(choices) = plain::<i64>(actions, shape)? {
-            return pool.take_choices(groups, choices).map_err(raised);
+            return pool.set_discrete_actions(groups, choices).map_err(raised);
         }
         if let Some(choices) = plain::<i32>(actions, shape)? {
-            return pool.take_choices(groups, choices).map_err(raised);
+            return pool.set_discrete_actions(groups, choices).map_err(raised);
         }
         let array = converted(actions, "iu", "int64", "whole numbers")?;
         let choices = plain::<i64>(&array, shape)?.expect("just converted");
-        pool.take_choices(groups, choices).map_err(raised)
+        pool.set_discrete_actions(groups, choices).map_err(raised)
     }
 }
 

@@ -87,7 +87,7 @@ fn count(what: &str, value: i64, least: i64) -> PyResult<usize> {
 impl Pool {
     pub(crate) fn open(&mut self, py: Python<'_>) -> PyResult<&mut CorePool> {
         let pool = self.core.as_mut().ok_or_else(|| closed(py))?;
-        pool.must_be_here().map_err(raised)?;
+        pool.check_not_forked().map_err(raised)?;
         Ok(pool)
     }
 
@@ -272,7 +272,7 @@ impl Pool {
         let seeds: Vec<Option<u64>> = seed
             .extract()
             .map_err(|_| PyValueError::new_err(format!("seed is {seed}: expected 0 to 2**64 - 1, or one per env")))?;
-        pool.seed(&Seeds::ScalarGroup(&seeds), attempt).map_err(raised)
+        pool.seed(&Seeds::PerEnv(&seeds), attempt).map_err(raised)
     }
 
     /// Starts new episodes; gives observation and info.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::table::{Checked, FieldPlace, Play, RawValue};
 use crate::env::{Actions, Frame, Outcome, Rng, Status};
-use crate::envs::{Envs, Turn, play_each};
+use crate::envs::{BatchStep, Envs, play_each};
 use crate::fields::{FieldKind, FieldMut, Fields};
 use crate::options::{Allowed, Options, Value};
 use crate::space::Observation;
@@ -123,23 +123,23 @@ impl Foreign {
             }
         }
     }
-    /// Plays envs with the same options, the first of them the `first`-th of the turn.
-    fn play_alike(&mut self, play: Play, envs: Range<usize>, first: usize, turn: &mut Turn<'_>) {
+    /// Plays envs with the same options, the first of them the `first`-th of the batch.
+    fn play_alike(&mut self, play: Play, envs: Range<usize>, first: usize, batch: &mut BatchStep<'_>) {
         let count = envs.len();
-        let rows = first * turn.seats..(first + count) * turn.seats;
+        let rows = first * batch.seats..(first + count) * batch.seats;
         let part = |width: usize| rows.start * width..rows.end * width;
-        let Turn { terms, metrics, .. } = *turn;
-        let (width, row_bytes, mask_len) = (turn.actions.width, turn.frame.row_bytes, turn.frame.mask_len);
-        let numbers = match turn.actions.floats {
-            [] => turn.actions.ints[part(width)].as_ptr().cast(),
+        let BatchStep { terms, metrics, .. } = *batch;
+        let (width, row_bytes, mask_len) = (batch.actions.width, batch.frame.row_bytes, batch.frame.mask_len);
+        let numbers = match batch.actions.floats {
+            [] => batch.actions.ints[part(width)].as_ptr().cast(),
             floats => floats[part(width)].as_ptr().cast(),
         };
-        let terminated = &mut turn.outcome.terminated[rows.clone()];
+        let terminated = &mut batch.outcome.terminated[rows.clone()];
         let mut frame = Frame {
-            obs: &mut turn.frame.obs[part(row_bytes)],
+            obs: &mut batch.frame.obs[part(row_bytes)],
             row_bytes,
-            valid: &mut turn.frame.valid[rows.clone()],
-            mask: &mut turn.frame.mask[part(mask_len)],
+            valid: &mut batch.frame.valid[rows.clone()],
+            mask: &mut batch.frame.mask[part(mask_len)],
             mask_len,
         };
         self.told.clear();
@@ -151,22 +151,22 @@ impl Foreign {
                 count as u64,
                 states,
                 self.options[envs.start].as_ptr(),
-                turn.rngs[first..first + count].as_ptr(),
+                batch.rngs[first..first + count].as_ptr(),
                 numbers,
-                turn.outcome.terms[part(terms)].as_mut_ptr(),
+                batch.outcome.terms[part(terms)].as_mut_ptr(),
                 terminated.as_mut_ptr().cast(),
-                turn.outcome.metrics[part(metrics)].as_mut_ptr(),
+                batch.outcome.metrics[part(metrics)].as_mut_ptr(),
                 frame.obs.as_mut_ptr().cast(),
                 bytes_of(frame.mask),
                 frame.valid.as_mut_ptr().cast(),
-                turn.waiting[first..first + count].as_ptr(),
+                batch.waiting[first..first + count].as_ptr(),
                 self.told.as_mut_ptr(),
             );
             make_bools(terminated);
             make_bools(frame.valid);
             make_bools(frame.mask);
         }
-        let status = &mut turn.status[first..first + count];
+        let status = &mut batch.status[first..first + count];
         let mut bad = 0;
         for (status, [step, observe]) in status.iter_mut().zip(&self.told) {
             bad |= u32::from(*step as u32 > 2) | *observe as u32;
@@ -188,9 +188,9 @@ impl Foreign {
             }
         }
         if mask_len > 0 || matches!(self.kind.spec.observation, Observation::Discrete { .. }) {
-            for (i, env) in envs.enumerate().filter(|(i, _)| turn.waiting[first + i] == 0) {
+            for (i, env) in envs.enumerate().filter(|(i, _)| batch.waiting[first + i] == 0) {
                 self.over = status[i] != Status::Running;
-                self.check_frame(env, &mut frame.part(i, turn.seats));
+                self.check_frame(env, &mut frame.part(i, batch.seats));
             }
         }
     }
@@ -252,19 +252,19 @@ impl Envs for Foreign {
         self.check_frame(env, frame);
     }
 
-    fn play(&mut self, envs: Range<usize>, turn: &mut Turn<'_>) {
+    fn play(&mut self, envs: Range<usize>, batch: &mut BatchStep<'_>) {
         let Some(play) = self.kind.play.filter(|_| self.failed.is_empty()) else {
-            return play_each(self, envs, turn);
+            return play_each(self, envs, batch);
         };
         if !self.mixed {
-            return self.play_alike(play, envs, 0, turn);
+            return self.play_alike(play, envs, 0, batch);
         }
         let mut env = envs.start;
         while env < envs.end {
             let mine = &self.options[env];
             let others = &self.options[env..envs.end];
             let count = others.iter().position(|other| !alike(mine, other)).unwrap_or(others.len());
-            self.play_alike(play, env..env + count, env - envs.start, turn);
+            self.play_alike(play, env..env + count, env - envs.start, batch);
             env += count;
         }
     }

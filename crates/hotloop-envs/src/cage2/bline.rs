@@ -2,7 +2,7 @@
 
 use super::choices::Choices;
 use super::network::{ENTERPRISE_SUBNET, OP_SERVER, USER_SUBNET};
-use super::red::{Deed, ESCALATE, EXPLOIT, IMPACT, Knowledge, SCAN, SWEEP};
+use super::red::{ESCALATE, EXPLOIT, IMPACT, Knowledge, RedAction, SCAN, SWEEP};
 
 /// Where it goes on after a failure at each stage.
 const FALL_BACK: [u8; 15] = [0, 1, 2, 2, 2, 2, 5, 5, 5, 5, 9, 9, 9, 12, 13];
@@ -27,7 +27,7 @@ impl BLine {
     pub const START: Self = Self { stage: 0, user: 0, arrived: false };
 
     /// What it does next, given how the last action went.
-    pub fn choose(&mut self, last: Deed, known: &Knowledge, choices: &Choices<'_>) -> Deed {
+    pub fn choose(&mut self, last: RedAction, known: &Knowledge, choices: &Choices<'_>) -> RedAction {
         let stage = usize::from(self.stage);
         self.stage = if last.succeeded() { (self.stage + 1).min(LAST_STAGE) } else { FALL_BACK[stage] };
         if self.stage == EXPLOIT_OP_SERVER && !self.arrived {
@@ -60,6 +60,6 @@ impl BLine {
             13 => (ESCALATE, OP_SERVER),
             _ => (IMPACT, OP_SERVER),
         };
-        Deed::of(kind, target)
+        RedAction::of(kind, target)
     }
 }

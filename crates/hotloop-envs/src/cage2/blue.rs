@@ -1,7 +1,7 @@
 //! Blue's actions, in both action spaces, and what they do.
 
+use super::blue_view::BlueView;
 use super::network::{DECOYS, HOSTS, NETWORK, favourite};
-use super::sight::Sight;
 use super::world::World;
 
 /// Actions of the challenge.
@@ -48,28 +48,28 @@ impl Blue {
     }
 
     /// Does it. Gives the host that a decoy was placed on and the host on which a file was found, as sets.
-    pub fn act(self, world: &mut World, sight: &mut Sight) -> (u16, u16) {
+    pub fn act(self, world: &mut World, view: &mut BlueView) -> (u16, u16) {
         match self {
             Self::Sleep => {}
             Self::Analyse(host) => return (0, world.malware & 1 << host),
             Self::Remove(host) => {
                 world.removable &= !(1 << host);
-                sight.remove(host);
+                view.remove(host);
             }
             Self::Restore(host) => {
                 world.restore(host);
-                sight.restore(host);
+                view.restore(host);
             }
             Self::Decoy(kind, host) => {
                 let decoy = &DECOYS[kind];
                 if decoy.runs_on >> host & 1 == 1 && world.open(host) & decoy.checks == 0 {
-                    return place(world, sight, host, decoy.opens);
+                    return place(world, view, host, decoy.opens);
                 }
             }
             Self::NextDecoy(host) => {
                 let port = next_decoy(world, host);
                 if port != 0 {
-                    return place(world, sight, host, port);
+                    return place(world, view, host, port);
                 }
             }
         }
@@ -77,9 +77,9 @@ impl Blue {
     }
 }
 
-fn place(world: &mut World, sight: &mut Sight, host: usize, port: u8) -> (u16, u16) {
+fn place(world: &mut World, view: &mut BlueView, host: usize, port: u8) -> (u16, u16) {
     world.decoys[host] |= port;
-    sight.touched |= 1 << host;
+    view.touched |= 1 << host;
     (1 << host, 0)
 }
 
@@ -97,11 +97,11 @@ fn next_decoy(world: &World, host: usize) -> u8 {
 /// that was never active and never had a decoy there is nothing to find or to restore, but on the operational server
 /// Restore also protects the OT service. A session that Remove ends was seen as an exploit when it came, unless green's
 /// scan hid it.
-pub fn mask(world: &World, sight: &Sight, green: bool, mask: &mut [bool]) {
+pub fn mask(world: &World, view: &BlueView, green: bool, mask: &mut [bool]) {
     use super::network::{DEFENDER, EVERYWHERE, OP_SERVER};
-    let analyse = sight.touched & !(1 << DEFENDER);
-    let remove = if green { EVERYWHERE } else { sight.taken };
-    let restore = sight.touched | 1 << OP_SERVER;
+    let analyse = view.touched & !(1 << DEFENDER);
+    let remove = if green { EVERYWHERE } else { view.taken };
+    let restore = view.touched | 1 << OP_SERVER;
     let mask = &mut mask[1..COMPACT];
     for host in 0..HOSTS {
         mask[host] = analyse >> host & 1 == 1;

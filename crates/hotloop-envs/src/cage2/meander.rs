@@ -2,7 +2,7 @@
 
 use super::choices::Choices;
 use super::network::{ENTERPRISE_SUBNET, FOOTHOLD, OP_SERVER, OPERATIONAL, OPERATIONAL_SUBNET, SERVERS, USER_SUBNET};
-use super::red::{Deed, ESCALATE, EXPLOIT, IMPACT, Knowledge, SCAN, SWEEP};
+use super::red::{ESCALATE, EXPLOIT, IMPACT, Knowledge, RedAction, SCAN, SWEEP};
 
 const ORDER: [usize; 3] = [ENTERPRISE_SUBNET, OPERATIONAL_SUBNET, USER_SUBNET];
 
@@ -23,39 +23,39 @@ impl Meander {
     pub const START: Self = Self { swept: 0, scanned: 0, exploited: 0, escalated: 0, mastered: 0 };
 
     /// What it does next, given how the last action went.
-    pub fn choose(&mut self, last: Deed, known: &Knowledge, choices: &Choices<'_>) -> Deed {
+    pub fn choose(&mut self, last: RedAction, known: &Knowledge, choices: &Choices<'_>) -> RedAction {
         self.learn(last);
         if self.escalated >> OP_SERVER & 1 == 1 {
-            return Deed::of(IMPACT, OP_SERVER);
+            return RedAction::of(IMPACT, OP_SERVER);
         }
         let unswept = known.subnets & !self.swept;
         if let Some(subnet) = ORDER.into_iter().find(|subnet| unswept >> subnet & 1 == 1) {
             self.swept |= 1 << subnet;
-            return Deed::of(SWEEP, subnet);
+            return RedAction::of(SWEEP, subnet);
         }
         let unscanned = known.addresses & !self.scanned;
         if unscanned != 0 {
             let host = choices.target(unscanned);
             self.scanned |= 1 << host;
-            return Deed::of(SCAN, host);
+            return RedAction::of(SCAN, host);
         }
         let named = self.mastered | 1 << FOOTHOLD;
         let held = named & !self.escalated & !(self.mastered & !self.exploited);
         if held != 0 {
             let host = choices.target(held);
             self.escalated |= 1 << host;
-            return Deed::of(ESCALATE, host);
+            return RedAction::of(ESCALATE, host);
         }
         let left = known.addresses & !self.exploited;
         if left != 0 {
             let host = choices.target(left);
             self.exploited |= 1 << host;
-            return Deed::of(EXPLOIT, host);
+            return RedAction::of(EXPLOIT, host);
         }
-        Deed::NONE
+        RedAction::NONE
     }
 
-    fn learn(&mut self, last: Deed) {
+    fn learn(&mut self, last: RedAction) {
         match last.kind {
             EXPLOIT if last.succeeded() => self.mastered |= last.host(),
             EXPLOIT => {

@@ -1,8 +1,8 @@
 //! What red does: its actions, their effects and the traces they leave. Which one is taken is the agents' business.
 
+use super::blue_view::Events;
 use super::choices::Choices;
 use super::network::{EXPLOIT_IDS, FOOTHOLD, HOSTS, NETWORK, OP_SERVER, SSH, SUBNETS, USER_SUBNET, subnet};
-use super::sight::Events;
 use super::world::World;
 
 /// Kinds of red actions, by the numbers of the recordings.
@@ -20,7 +20,7 @@ pub const UNKNOWN: u8 = 2;
 
 /// A red action and its result.
 #[derive(Clone, Copy)]
-pub struct Deed {
+pub struct RedAction {
     pub kind: u8,
     /// A host, for sweeps a subnet, for sleep -1.
     pub target: i8,
@@ -31,7 +31,7 @@ pub struct Deed {
     pub detected: i8,
 }
 
-impl Deed {
+impl RedAction {
     pub const NONE: Self = Self { kind: SLEEP, target: -1, success: UNKNOWN, exploit: -1, detected: -1 };
 
     pub fn of(kind: u8, target: usize) -> Self {
@@ -70,10 +70,10 @@ impl Knowledge {
 }
 
 /// Lets red act; what it did gets its result, and the target's events are given.
-pub fn act(deed: &mut Deed, world: &mut World, known: &mut Knowledge, choices: &Choices<'_>) -> Events {
-    let target = deed.target as usize;
+pub fn act(red_action: &mut RedAction, world: &mut World, known: &mut Knowledge, choices: &Choices<'_>) -> Events {
+    let target = red_action.target as usize;
     let mut events = Events::NONE;
-    let success = match deed.kind {
+    let success = match red_action.kind {
         SWEEP => {
             let reached = world.reachable(SUBNETS[target]);
             if reached {
@@ -90,7 +90,7 @@ pub fn act(deed: &mut Deed, world: &mut World, known: &mut Knowledge, choices: &
             }
             true
         }
-        EXPLOIT => exploit(deed, world, known, choices, &mut events),
+        EXPLOIT => exploit(red_action, world, known, choices, &mut events),
         ESCALATE => escalate(target, world, known),
         IMPACT => {
             let done = known.ot && world.sessions() >> OP_SERVER & 1 == 1;
@@ -99,18 +99,24 @@ pub fn act(deed: &mut Deed, world: &mut World, known: &mut Knowledge, choices: &
         }
         _ => return events,
     };
-    deed.success = if success { SUCCEEDED } else { FAILED };
+    red_action.success = if success { SUCCEEDED } else { FAILED };
     events
 }
 
-fn exploit(deed: &mut Deed, world: &mut World, known: &Knowledge, choices: &Choices<'_>, events: &mut Events) -> bool {
-    let (target, here) = (deed.target as usize, deed.host());
+fn exploit(
+    red_action: &mut RedAction,
+    world: &mut World,
+    known: &Knowledge,
+    choices: &Choices<'_>,
+    events: &mut Events,
+) -> bool {
+    let (target, here) = (red_action.target as usize, red_action.host());
     let ports = known.ports[target];
     if ports == 0 {
         return false;
     }
     let port = choices.exploit(ports);
-    deed.exploit = EXPLOIT_IDS[port.ilog2() as usize] as i8;
+    red_action.exploit = EXPLOIT_IDS[port.ilog2() as usize] as i8;
     if !world.reachable(here) {
         return false;
     }
@@ -129,7 +135,7 @@ fn exploit(deed: &mut Deed, world: &mut World, known: &Knowledge, choices: &Choi
         return false;
     }
     let detected = choices.detected();
-    deed.detected = i8::from(detected);
+    red_action.detected = i8::from(detected);
     *events = Events::on(port, 1);
     if detected {
         events.open_shell();

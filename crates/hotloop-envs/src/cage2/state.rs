@@ -27,7 +27,7 @@ fn flag(fields: &mut dyn Fields, name: &'static str, yes: &mut bool) {
 
 impl Cage2 {
     pub(super) fn name_fields(&mut self, fields: &mut dyn Fields) {
-        let (world, sight, known) = (&mut self.world, &mut self.sight, &mut self.known);
+        let (world, view, known) = (&mut self.world, &mut self.view, &mut self.known);
         set(fields, "privileged", &mut world.privileged);
         set(fields, "removable", &mut world.removable);
         set(fields, "sticky", &mut world.sticky);
@@ -37,23 +37,23 @@ impl Cage2 {
         flag(fields, "ot_killable", &mut world.ot_killable);
 
         let mut activity: [u8; HOSTS] =
-            std::array::from_fn(|host| (sight.active >> host & 1) as u8 + (sight.exploit >> host & 1) as u8);
+            std::array::from_fn(|host| (view.active >> host & 1) as u8 + (view.exploit >> host & 1) as u8);
         fields.u8s("activity", &mut activity);
         let at_least = |level: u8| -> u16 {
             activity.iter().enumerate().map(|(host, seen)| u16::from(*seen >= level) << host).sum()
         };
-        (sight.active, sight.exploit) = (at_least(1), at_least(2));
-        let mut belief: [u8; HOSTS] = std::array::from_fn(|host| sight.belief(host));
+        (view.active, view.exploit) = (at_least(1), at_least(2));
+        let mut belief: [u8; HOSTS] = std::array::from_fn(|host| view.belief(host));
         fields.u8s("belief", &mut belief);
         let bit = |bit: u8| -> u16 {
             belief.iter().enumerate().map(|(host, belief)| u16::from(belief >> bit & 1) << host).sum()
         };
-        (sight.taken, sight.unsure) = (bit(0), bit(1));
-        set(fields, "touched", &mut sight.touched);
-        set(fields, "seen", &mut sight.seen);
-        set(fields, "restored", &mut sight.restored);
-        fields.u8s("ages", &mut sight.ages);
-        fields.u8s("listed", &mut sight.listed);
+        (view.taken, view.unsure) = (bit(0), bit(1));
+        set(fields, "touched", &mut view.touched);
+        set(fields, "seen", &mut view.seen);
+        set(fields, "restored", &mut view.restored);
+        fields.u8s("ages", &mut view.ages);
+        fields.u8s("listed", &mut view.listed);
 
         fields.u8("red", &mut self.agent);
         let mut last = [

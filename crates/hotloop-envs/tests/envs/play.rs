@@ -112,7 +112,7 @@ impl Play {
 
     /// Steps all envs, or says why the actions are refused.
     pub fn try_step(&mut self, actions: &[i32]) -> Result<()> {
-        self.pool.take_choices(0..self.pool.groups(), actions)?;
+        self.pool.set_discrete_actions(0..self.pool.groups(), actions)?;
         let frames = self.frames();
         // SAFETY: every array has room for all rows.
         unsafe { self.pool.step(frames) }

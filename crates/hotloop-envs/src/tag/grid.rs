@@ -9,10 +9,10 @@ pub const MOST_SIZE: usize = 16;
 pub const DIRECTIONS: usize = 4;
 
 /// Walls of a square grid; cells are numbered row by row.
-pub struct Ground {
+pub struct Grid {
     /// Rows and columns.
     pub size: usize,
-    /// 1 where a wall is; after a change from outside [`Ground::survey`] is due.
+    /// 1 where a wall is; after a change from outside [`Grid::survey`] is due.
     pub walls: Vec<u8>,
     /// A bit for every direction that one can go from a cell.
     ways: Vec<u8>,
@@ -20,14 +20,14 @@ pub struct Ground {
     places: Vec<[f32; 2]>,
 }
 
-impl Ground {
+impl Grid {
     /// A grid without walls.
     pub fn new(size: usize) -> Self {
         let cells = size * size;
         let places = (0..cells).map(|cell| [(cell / size) as f32, (cell % size) as f32]).collect();
-        let mut ground = Self { size, walls: vec![0; cells], ways: vec![0; cells], places };
-        ground.survey();
-        ground
+        let mut grid = Self { size, walls: vec![0; cells], ways: vec![0; cells], places };
+        grid.survey();
+        grid
     }
 
     /// Finds out anew where one can go.

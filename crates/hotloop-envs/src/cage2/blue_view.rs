@@ -70,7 +70,7 @@ pub enum Activity {
 /// Blue's view of the network, in sets of hosts: two bits per host each for activity and belief, as observations show
 /// them, and what a defender with a notebook would write down.
 #[derive(Clone, Copy)]
-pub struct Sight {
+pub struct BlueView {
     /// Scan or exploit in this step.
     pub active: u16,
     /// Exploit in this step.
@@ -91,7 +91,7 @@ pub struct Sight {
     pub listed: [u8; HOSTS],
 }
 
-impl Sight {
+impl BlueView {
     pub const START: Self = Self {
         active: 0,
         exploit: 0,
