@@ -77,11 +77,11 @@ impl Pool {
         Ok(())
     }
 
-    /// Takes in amounts for these groups, `width` per row, clipped to the space.
+    /// Sets continuous actions of these groups, `width` per row, clipped to the space.
     pub fn set_continuous_actions<T: ContinuousValue>(&mut self, groups: Range<usize>, actions: &[T]) -> Result<()> {
         self.ready(groups.clone())?;
         let Action::Continuous { low, high } = &self.spec.action else {
-            return input("this env takes choices, not amounts");
+            return input("this env has discrete actions");
         };
         let first_row = self.group_rows(groups.start).start;
         for group in groups {
@@ -119,7 +119,7 @@ impl<T: DiscreteValue> Kernel for ToI32<'_, T> {
     }
 }
 
-/// Copies amounts, clipped; whether all were finite.
+/// Copies continuous actions, clipped; returns whether all were finite.
 struct Clip<'a, T> {
     from: &'a [T],
     to: &'a mut [f32],

@@ -7,8 +7,7 @@ use crate::group_state::GroupState;
 use crate::options::Options;
 use crate::panics::{self, Panic};
 
-/// Any group, watched: whoever steps it, and on whichever thread, a panic of an env carries the env's name, its index
-/// and its rows.
+/// Wrapper of any group: a panic of an env carries the env's name, its index and its rows, whichever thread steps it.
 pub(crate) struct CheckedGroup {
     inner: Box<dyn Group>,
     env: &'static str,

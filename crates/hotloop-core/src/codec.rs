@@ -9,7 +9,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// What was written so far.
+    /// The bytes written so far.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -62,7 +62,7 @@ impl<'a> Reader<'a> {
         Self { bytes }
     }
 
-    /// How many bytes are left.
+    /// Number of bytes left.
     pub fn left(&self) -> usize {
         self.bytes.len()
     }

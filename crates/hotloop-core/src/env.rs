@@ -1,4 +1,4 @@
-//! What an env is: a description of its spaces, and reset, step, observe and named state for one instance.
+//! The env interface: a spec with its spaces, and reset, step, observe and named state of one instance.
 //!
 //! An env allocates nothing in `step`, draws randomness only from the [`Rng`] it is given, and uses only [`crate::math`]
 //! for functions that a system library would compute differently on another machine.
@@ -27,7 +27,7 @@ pub struct EnvType {
     pub build: fn(&Options, usize) -> Box<dyn Group>,
 }
 
-/// An env as the pool takes it: a native one, or one whose makers remember where it came from.
+/// An env as the pool uses it: native or loaded from a library.
 pub struct EnvKind {
     /// The name people write.
     pub name: &'static str,
@@ -55,7 +55,7 @@ impl From<EnvType> for EnvKind {
     }
 }
 
-/// The name of the option that every env has: steps until an episode is truncated, 0 for never.
+/// Name of the option that every env has: the time limit in steps, 0 for none.
 pub const MAX_STEPS: &str = "max_steps";
 
 /// Declares the option [`MAX_STEPS`].
@@ -63,28 +63,28 @@ pub const fn max_steps(default: i64) -> OptionSpec {
     OptionSpec::int(MAX_STEPS, default, 0, 1 << 30, "time limit in steps, after which an episode is truncated; 0: none")
 }
 
-/// What stays the same for an env while its runner lives.
+/// The fixed properties of an env: its spaces, reward terms and metrics.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Spec {
-    /// How many rows an env has.
+    /// Number of rows (agents) of an env.
     pub seats: usize,
-    /// What a row sees.
+    /// Observation space of a row.
     pub observation: Observation,
-    /// What a row decides.
+    /// Action space of a row.
     pub action: Action,
-    /// Whether masks tell which actions make sense now.
+    /// Whether there are action masks.
     pub masked: bool,
-    /// Whether an action that its mask forbids is refused; else masks are advice.
+    /// Whether actions that their mask forbids are rejected; else masks are hints.
     pub masks_bind: bool,
     /// The reward's terms; the reward is the weighted sum of them.
     pub terms: Vec<&'static str>,
-    /// What is measured once per row and episode, `success` (0 or 1) among them where the task defines it.
+    /// Metrics, measured once per row and episode; `success` (0 or 1) among them where the task defines it.
     pub metrics: Vec<&'static str>,
-    /// What an env tells about itself on request: name and how many numbers per row.
+    /// Info arrays, computed on request: name and numbers per row.
     pub infos: Vec<(&'static str, usize)>,
-    /// About how long a step takes on one core; only decides how many envs make a group worth a thread.
+    /// Approximate duration of a step on one core; only determines how envs are split into groups.
     pub step_nanoseconds: u32,
-    /// Raised when the named state changes its meaning.
+    /// Version of the named state; increased when its meaning changes.
     pub state_version: u32,
 }
 
@@ -97,7 +97,7 @@ impl Spec {
     }
 }
 
-/// Whether the episode goes on.
+/// Whether the episode continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Status {
@@ -105,7 +105,7 @@ pub enum Status {
     Running,
     /// The episode is over for every seat.
     Over,
-    /// The same by a time limit of the env's own: whoever was in play is truncated.
+    /// The env's own time limit has ended it: rows in play are truncated.
     TimeUp,
 }
 
@@ -115,17 +115,17 @@ pub trait Env: Send + 'static {
     fn new(options: &Options) -> Self;
     /// Starts an episode.
     fn reset(&mut self, rng: &Rng);
-    /// Plays the actions of all seats; seats that are not `valid` have no say.
+    /// Applies the actions of all seats; those of seats that are not `valid` are ignored.
     fn step(&mut self, actions: &Actions<'_>, rng: &Rng, outcome: &mut Outcome<'_>) -> Status;
-    /// Writes what each seat sees, may do, and whether it decides now.
+    /// Writes observation, action mask and `valid` of each seat.
     fn observe(&self, frame: &mut Frame<'_>);
-    /// Names all of its state.
+    /// Visits the whole state by name.
     fn fields(&mut self, fields: &mut dyn Fields);
-    /// Whether the state, set from outside, is a possible one; also the place to rebuild what is derived from it.
+    /// Validates a state that was set from outside, and recomputes what is derived from it.
     fn check(&mut self) -> Result<(), String> {
         Ok(())
     }
-    /// Takes other options; a reset or a state from outside comes next.
+    /// Changes the options; a reset or a state from outside comes next.
     fn adopt(&mut self, options: &Options)
     where
         Self: Sized,
@@ -162,11 +162,11 @@ impl Rng {
     }
 }
 
-/// What the seats of an env decided.
+/// Actions of the seats of an env.
 pub struct Actions<'a> {
-    /// Choices, `width` per seat; empty for continuous actions.
+    /// Discrete actions, `width` per seat; empty for continuous ones.
     pub ints: &'a [i32],
-    /// Amounts, `width` per seat, clipped to the space; empty for discrete actions.
+    /// Continuous actions, `width` per seat, clipped to the space; empty for discrete ones.
     pub floats: &'a [f32],
     /// Numbers per seat.
     pub width: usize,
@@ -183,23 +183,23 @@ impl Actions<'_> {
         &self.ints[seat * self.width..(seat + 1) * self.width]
     }
 
-    /// The amounts of a seat with a continuous action.
+    /// The action of a seat with a continuous action space.
     pub fn continuous(&self, seat: usize) -> &[f32] {
         &self.floats[seat * self.width..(seat + 1) * self.width]
     }
 }
 
-/// What a step brought; all zero and false when `step` is called.
+/// Outcome of a step; all zero and false when `step` is called.
 pub struct Outcome<'a> {
     /// `terms[seat * number_of_terms + term]`.
     pub terms: &'a mut [f32],
-    /// Whose episode ended by the rules of the task, told once per episode.
+    /// Seats whose episode ended by the rules of the task, set once per episode.
     pub terminated: &'a mut [bool],
     /// `metrics[seat * number_of_metrics + metric]`, read when the episode is over, also by its time limit.
     pub metrics: &'a mut [f32],
 }
 
-/// What the seats of an env see.
+/// Observations of the seats of an env.
 pub struct Frame<'a> {
     pub(crate) obs: &'a mut [u8],
     pub(crate) row_bytes: usize,
@@ -241,7 +241,7 @@ impl Frame<'_> {
         self.row(seat).copy_from_slice(&(state as i64).to_ne_bytes());
     }
 
-    /// Which of its choices a seat may make; all true when `observe` is called.
+    /// Action mask of a seat; all true when `observe` is called.
     pub fn mask(&mut self, seat: usize) -> &mut [bool] {
         &mut self.mask[seat * self.mask_len..(seat + 1) * self.mask_len]
     }

@@ -1,4 +1,4 @@
-//! Several envs of one kind, by their number in the group: instances in a row, or whatever keeps them better together.
+//! Several envs of one kind, by index in the group: a vector of instances, or a layout of their own.
 
 use std::ops::Range;
 
@@ -6,43 +6,44 @@ use crate::env::{Actions, Env, Frame, Outcome, Rng, Status};
 use crate::fields::Fields;
 use crate::options::Options;
 
-/// What [`crate::scalar_group::Each`] makes a group of. Except for `play` and `failure`, see [`Env`].
+/// The envs of a [`crate::scalar_group::ScalarGroup`]. Methods are those of [`Env`], except for `play` and the failures.
 pub trait Envs: Send + 'static {
     /// Starts an episode.
     fn reset(&mut self, env: usize, rng: &Rng);
-    /// Plays a step.
+    /// Steps an env.
     fn step(&mut self, env: usize, actions: &Actions<'_>, rng: &Rng, outcome: &mut Outcome<'_>) -> Status;
-    /// Shows an env that was stepped or reset last, or whose state came from outside.
+    /// Writes the observation of an env that was stepped or reset last, or whose state was set from outside.
     fn observe(&mut self, env: usize, frame: &mut Frame<'_>);
-    /// Names all of an env's state.
+    /// Visits the whole state of an env.
     fn fields(&mut self, env: usize, fields: &mut dyn Fields);
-    /// Whether a state from outside is a possible one.
+    /// Validates a state that was set from outside.
     fn check(&mut self, env: usize) -> Result<(), String>;
-    /// Takes other options.
+    /// Changes the options.
     fn adopt(&mut self, env: usize, options: &Options);
     /// Writes an info array.
     fn info(&self, env: usize, index: usize, seat: usize, out: &mut [f32]);
-    /// Whether some env cannot go on: asked after every step.
+    /// Whether any env has failed; called after every step.
     fn any_failed(&self) -> bool {
         false
     }
-    /// Whether an env cannot go on. Its episode is cut, and it is reset.
+    /// Whether an env has failed. Its episode is cut, and it is reset.
     fn has_failed(&self, env: usize) -> bool {
         let _ = env;
         false
     }
-    /// Why an env cannot go on, if it cannot. May take its time: it is not asked every time.
+    /// The cause of a failure. May be slow: it is called for the first few only.
     fn failure(&self, env: usize) -> Option<String> {
         let _ = env;
         None
     }
-    /// Plays a step of each of these envs that does not wait for a reset, and shows it: for those who know a faster way than one by one.
+    /// Steps and observes those of these envs that do not wait for a reset. Override it if that can be done faster than one
+    /// by one.
     fn play(&mut self, envs: Range<usize>, batch: &mut BatchStep<'_>) {
         play_each(self, envs, batch);
     }
 }
 
-/// A step of several envs: what each of them is given and gives, one after the other.
+/// A step of several envs: inputs and outputs of each, one after the other.
 pub struct BatchStep<'a> {
     /// Seats per env.
     pub seats: usize,
@@ -50,21 +51,21 @@ pub struct BatchStep<'a> {
     pub terms: usize,
     /// Metrics per seat.
     pub metrics: usize,
-    /// What they decided.
+    /// Their actions.
     pub actions: Actions<'a>,
     /// Not 0 for envs that wait for a reset: they are left out.
     pub waiting: &'a [u32],
     /// Each env's random numbers.
     pub rngs: &'a [Rng],
-    /// What the step brought.
+    /// Rewards, terminations and metrics of the step.
     pub outcome: Outcome<'a>,
-    /// What is seen after it.
+    /// Observations after it.
     pub frame: Frame<'a>,
-    /// Whether each env's episode goes on.
+    /// Whether each env's episode continues.
     pub status: &'a mut [Status],
 }
 
-/// One by one.
+/// Steps and observes envs one by one.
 #[inline(always)]
 pub fn play_each<E: Envs + ?Sized>(all: &mut E, envs: Range<usize>, batch: &mut BatchStep<'_>) {
     let BatchStep { seats, terms, metrics, .. } = *batch;

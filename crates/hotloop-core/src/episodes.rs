@@ -1,7 +1,7 @@
 //! Episode statistics, kept per row so that neither threads nor groups show in them: running sums since they were last
 //! taken, and the last few episodes of each row.
 
-/// How many recent episodes a runner keeps at least, over all its rows.
+/// Minimum number of recent episodes that a runner keeps, over all its rows.
 const RECENT: usize = 4096;
 
 const COUNT: usize = 0;
@@ -15,13 +15,13 @@ const EXTRA: usize = 6;
 /// One row's finished episode.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Episode {
-    /// How many steps the group had made when it ended.
+    /// Steps of the group when it ended.
     pub tick: u64,
     /// The row, counted within the group.
     pub row: u32,
     /// Which episode of its env it was.
     pub episode: u32,
-    /// How many decisions the row made.
+    /// Number of decisions of the row.
     pub length: u32,
     /// The sum of its rewards.
     pub total: f32,
@@ -32,7 +32,7 @@ pub struct Episode {
 /// Sums over finished episodes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Totals {
-    /// How many there were.
+    /// Number of episodes.
     pub count: u64,
     /// The sum of their lengths.
     pub length: u64,
@@ -82,7 +82,7 @@ impl Episodes {
         episodes
     }
 
-    /// Counts an episode. `extra` gives the term sums and metrics by index.
+    /// Counts an episode. `extra` returns the term sums and metrics by index.
     #[inline]
     pub fn log(&mut self, episode: &Finished, extra: impl Fn(usize) -> f32) {
         let row = episode.row;
@@ -136,7 +136,7 @@ impl Episodes {
         }
     }
 
-    /// Starts counting anew.
+    /// Resets the counts.
     pub fn clear(&mut self) {
         for sums in self.sums.chunks_exact_mut(EXTRA + self.extra) {
             sums.fill(0.0);
@@ -146,15 +146,15 @@ impl Episodes {
     }
 }
 
-/// What is known of an episode when it ends.
+/// An episode that ends.
 pub struct Finished {
     /// The row, counted within the group.
     pub row: usize,
-    /// How many steps the group had made.
+    /// Steps of the group.
     pub tick: u64,
     /// Which episode of its env it was.
     pub episode: u32,
-    /// How many decisions the row made.
+    /// Number of decisions of the row.
     pub length: u32,
     /// The sum of its rewards.
     pub total: f32,

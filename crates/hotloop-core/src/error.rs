@@ -1,4 +1,4 @@
-//! What can go wrong, in words for the person who called.
+//! Errors of the core; their messages are for users.
 
 use thiserror::Error;
 

@@ -56,7 +56,7 @@ impl FieldMut<'_> {
         }
     }
 
-    /// How many elements it has.
+    /// Number of elements.
     pub fn len(&self) -> usize {
         match self {
             Self::F32(x) => x.len(),
@@ -112,7 +112,7 @@ pub struct FieldSpec {
     pub name: &'static str,
     /// Its type.
     pub kind: FieldKind,
-    /// How many elements it has.
+    /// Number of elements.
     pub len: usize,
 }
 

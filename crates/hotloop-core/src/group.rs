@@ -1,5 +1,6 @@
 //! A group: a fixed slice of a runner's envs that moves as a unit. The pool knows envs only through this trait;
-//! [`crate::scalar_group::Each`] makes a group of any [`crate::env::Env`], [`crate::simd_group::Lanes`] of vectorised ones.
+//! [`crate::scalar_group::ScalarGroup`] makes a group of any [`crate::env::Env`], [`crate::simd_group::SimdGroup`] of
+//! vectorised ones.
 
 use crate::env::Actions;
 use crate::fields::Fields;
@@ -18,7 +19,7 @@ pub enum Autoreset {
     Disabled,
 }
 
-/// What holds for every env of a runner.
+/// Settings shared by all envs of a runner.
 #[derive(Clone, Debug)]
 pub struct Rules {
     /// When a finished env starts again.
@@ -42,7 +43,7 @@ pub enum Keep {
     Truncated,
 }
 
-/// What rows saw and told last, before their envs were reset.
+/// Final observations and infos of rows, from before their envs were reset.
 #[derive(Default, Debug)]
 pub struct Finals {
     /// The slot of the step in its rollout.
@@ -58,7 +59,7 @@ pub struct Finals {
 }
 
 impl Finals {
-    /// Forgets everything and keeps the memory.
+    /// Removes all entries and keeps the memory.
     pub fn clear(&mut self) {
         self.slots.clear();
         self.rows.clear();
@@ -68,7 +69,7 @@ impl Finals {
     }
 }
 
-/// Where a group's results go: one entry per row of the group. What nobody wants is empty.
+/// Destination of a group's results: one entry per row of the group; arrays that are not wanted are empty.
 pub struct Frames<'a> {
     /// Observations, in bytes.
     pub obs: &'a mut [u8],
@@ -82,7 +83,7 @@ pub struct Frames<'a> {
     pub cut: &'a mut [bool],
     /// Whether the row decides next.
     pub valid: &'a mut [bool],
-    /// What the row may decide next.
+    /// Actions that the row may take next.
     pub mask: &'a mut [bool],
     /// Which policy plays the row.
     pub policy: &'a mut [i32],
@@ -102,7 +103,7 @@ pub trait Group: Send {
     fn step(&mut self, group_state: &mut GroupState, rules: &Rules, actions: &Actions<'_>, frames: &mut Frames<'_>);
     /// Starts a new episode in the envs that `which` names.
     fn reset(&mut self, group_state: &mut GroupState, rules: &Rules, which: &[bool]);
-    /// Writes what every row sees now, without changing anything but the group state's masks and `valid`.
+    /// Writes the current observations without changing anything but the group state's masks and `valid`.
     fn observe(&mut self, group_state: &mut GroupState, rules: &Rules, frames: &mut Frames<'_>);
     /// Visits the state of one env.
     fn fields(&mut self, env: usize, fields: &mut dyn Fields);

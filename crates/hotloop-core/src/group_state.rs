@@ -11,7 +11,7 @@ use crate::options::Options;
 use crate::rng::{Purpose, Stream};
 use crate::simd::BLOCK;
 
-/// How many faults are kept in detail until someone asks.
+/// Number of faults kept in detail between two reports.
 const FAULTS_KEPT: usize = 64;
 
 /// An env whose output could not be used.
@@ -23,13 +23,13 @@ pub struct Fault {
     pub episode: u32,
     /// At which step of the episode.
     pub step: u32,
-    /// What was wrong.
+    /// The cause.
     pub what: String,
 }
 
 /// Bookkeeping of one group.
 pub struct GroupState {
-    /// How many envs the group has.
+    /// Number of envs.
     pub envs: usize,
     /// Rows per env.
     pub seats: usize,
@@ -68,7 +68,7 @@ pub struct GroupState {
     pub ended: Vec<bool>,
     /// Whether the row decides now.
     pub valid: Vec<bool>,
-    /// What each row may decide now.
+    /// Action mask of each row.
     pub mask: Vec<bool>,
     /// Which policy plays each row.
     pub policy: Vec<i32>,
@@ -76,9 +76,9 @@ pub struct GroupState {
     pub tick: u64,
     /// Finished episodes.
     pub episodes: Episodes,
-    /// Faults since someone asked, the first few in detail.
+    /// The first few faults since the last report.
     pub faults: Vec<Fault>,
-    /// How many faults there were since someone asked.
+    /// Number of faults since the last report.
     pub fault_count: u64,
     options: Vec<Arc<Options>>,
     pending_options: Vec<Option<Arc<Options>>>,
@@ -166,7 +166,7 @@ impl GroupState {
         self.pending
     }
 
-    /// Takes over what waited for this env's reset; gives the options if they changed.
+    /// Applies pending options and policies at this env's reset; returns the options if they changed.
     pub fn latch(&mut self, env: usize) -> Option<Arc<Options>> {
         let rows = env * self.seats..(env + 1) * self.seats;
         self.policy[rows.clone()].copy_from_slice(&self.pending_policy[rows]);
@@ -176,7 +176,7 @@ impl GroupState {
         Some(options)
     }
 
-    /// From now on returns and terms are summed apart: their weights may differ.
+    /// Sums returns and terms separately from now on: their weights may differ.
     pub fn sum_apart(&mut self) {
         if self.one_sum {
             self.one_sum = false;
@@ -238,7 +238,7 @@ impl GroupState {
         }
     }
 
-    /// Reads the bookkeeping of one env; gives the options its state was saved under.
+    /// Reads the bookkeeping of one env; returns the options its state was saved under.
     pub fn load(&mut self, env: usize, reader: &mut Reader, table: &[Arc<Options>]) -> Result<Arc<Options>> {
         self.sum_apart();
         self.stream_lo[env] = reader.u32()?;

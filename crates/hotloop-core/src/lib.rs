@@ -1,4 +1,4 @@
-//! What an env is and how many are stepped at once. Knows nothing of Python and nothing of any particular env.
+//! The env interface and the pool that steps many envs at once. Independent of Python and of any particular env.
 
 pub mod action_input;
 mod checked_group;

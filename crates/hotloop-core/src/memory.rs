@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 /// Smaller requests are not checked.
 const SMALL: u128 = 64 << 20;
 
-/// Refuses to make something that needs more memory than is left. `remedy` tells what to change.
+/// Refuses to make something that needs more memory than is left. `remedy` says what to change.
 pub fn require(what: &str, bytes: u128, remedy: &str) -> Result<()> {
     if bytes <= SMALL {
         return Ok(());
@@ -32,7 +32,7 @@ fn size(bytes: u128) -> String {
 }
 
 /// Bytes that this process can still take without swapping, its container's limit respected; `None` where the system
-/// does not tell.
+/// does not report it.
 pub fn available() -> Option<u64> {
     let read = |path: &str| std::fs::read_to_string(path).ok();
     let number = |text: String| text.trim().parse::<u64>().ok();

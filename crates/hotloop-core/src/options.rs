@@ -38,9 +38,9 @@ pub struct OptionSpec {
     pub name: &'static str,
     /// A sentence for `hotloop envs`.
     pub about: &'static str,
-    /// What holds when nothing is said.
+    /// The default value.
     pub default: Value,
-    /// What may be said.
+    /// The valid values.
     pub allowed: Allowed,
     /// Whether it fixes the spaces or the number of seats, and so cannot change while the runner lives.
     pub fixed: bool,

@@ -6,7 +6,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 thread_local! {
-    /// Where the last panic of this thread happened.
+    /// Location of the last panic of this thread.
     static LOCATION: Cell<Option<String>> = const { Cell::new(None) };
 }
 
@@ -25,7 +25,7 @@ impl fmt::Display for Panic {
     }
 }
 
-/// Records where panics happen instead of printing them: whoever catches one reports it. With `RUST_BACKTRACE` set they
+/// Records the location of panics instead of printing them: the code that catches one reports it. With `RUST_BACKTRACE` set they
 /// are printed as well.
 pub fn record_locations() {
     let print = std::panic::take_hook();

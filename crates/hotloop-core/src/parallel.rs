@@ -41,7 +41,7 @@ impl ParallelFor {
         Ok(Self { thread_pool, shared, ended: Vec::new() })
     }
 
-    /// How many threads there are, the caller among them.
+    /// Number of threads, the caller included.
     pub fn threads(&self) -> usize {
         self.thread_pool.threads()
     }
@@ -71,7 +71,7 @@ impl ParallelFor {
     }
 }
 
-/// The workspace behind a lock, unless a thread has it; also after a panic: whoever takes a workspace fills it first.
+/// The workspace behind a lock, unless a thread has it; also after a panic, since every user of a workspace fills it first.
 pub fn free<T>(workspace: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     match workspace.try_lock() {
         Ok(workspace) => Some(workspace),

@@ -1,4 +1,4 @@
-//! The native runner: many envs in groups, stepped by a thread pool of threads, results written where the caller wants them.
+//! The native runner: many envs in groups, stepped by a thread pool of threads, with results written to memory of the caller.
 //!
 //! Results depend on the env, its options, the seed, each env's index and the actions: never on threads or groups.
 
@@ -20,24 +20,23 @@ use crate::thread_pool::ThreadPool;
 
 pub use crate::slot::FramePointers;
 
-/// What a group should be worth at least, so that handing it to another thread pays.
+/// Minimum duration of a group's step that makes handing it to another thread worthwhile.
 const GROUP_NANOSECONDS: u64 = 4_000;
 /// Groups per thread, so that a thread that was held up does not hold up the rest.
 const GROUPS_PER_THREAD: usize = 2;
-/// What a group of many is worth: larger ones are stepped no faster, and share out worse.
+/// Target duration of a group's step with many envs: larger groups are no faster, and balance worse.
 const LARGE_GROUP_NANOSECONDS: u64 = 10_000;
-/// More groups than this per thread only cost.
+/// Maximum number of groups per thread; more only add overhead.
 const MOST_GROUPS_PER_THREAD: usize = 64;
 
-/// How a pool is made.
+/// Settings of a pool.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// How many envs.
+    /// Number of envs.
     pub num_envs: usize,
-    /// How many threads step them, the waiting caller among them; the usable cores, but no more than there are groups,
-    /// if not said.
+    /// Number of threads, the waiting caller included; by default the usable cores, at most one per group.
     pub num_threads: Option<usize>,
-    /// Into how many groups the envs are cut; as many as pay if not said.
+    /// Number of groups; by default what is fastest.
     pub num_groups: Option<usize>,
     /// Options that differ from the env's defaults.
     pub options: Vec<(String, Value)>,
@@ -45,9 +44,9 @@ pub struct Setup {
     pub first_env: usize,
     /// When a finished env starts again.
     pub autoreset: Autoreset,
-    /// Whether each thread is tied to a core.
+    /// Whether to pin each thread to a core.
     pub pin_threads: bool,
-    /// Which info arrays are wanted.
+    /// Names of the info arrays to compute.
     pub infos: Vec<String>,
     /// Ticks that a step spans.
     pub action_repeat: u32,
@@ -155,22 +154,22 @@ impl Pool {
         &self.base
     }
 
-    /// What holds for every env.
+    /// Settings shared by all envs.
     pub fn rules(&self) -> &Rules {
         &self.rules
     }
 
-    /// How many envs.
+    /// Number of envs.
     pub fn envs(&self) -> usize {
         self.starts[self.starts.len() - 1]
     }
 
-    /// How many rows.
+    /// Number of rows.
     pub fn rows(&self) -> usize {
         self.envs() * self.spec.seats
     }
 
-    /// How many groups.
+    /// Number of groups.
     pub fn groups(&self) -> usize {
         self.slots.len()
     }
@@ -180,17 +179,17 @@ impl Pool {
         self.starts[group] * self.spec.seats..self.starts[group + 1] * self.spec.seats
     }
 
-    /// How many threads step the envs, the waiting caller among them.
+    /// Number of threads, the waiting caller included.
     pub fn threads(&self) -> usize {
         self.workers.threads()
     }
 
-    /// How many groups are on their way.
+    /// Number of groups in flight.
     pub fn in_flight(&self) -> usize {
         self.flying.iter().filter(|flying| **flying).count()
     }
 
-    /// Whether a group is on its way.
+    /// Whether a group is in flight.
     pub fn is_flying(&self, group: usize) -> bool {
         self.flying[group]
     }
@@ -200,7 +199,7 @@ impl Pool {
         self.started
     }
 
-    /// Refuses in a forked child, where the threads are not and any lock may be held for ever.
+    /// Fails in a forked child, which has no threads and whose locks may be held for ever.
     pub fn check_not_forked(&self) -> Result<()> {
         if self.workers.lost() {
             return state(
@@ -210,7 +209,7 @@ impl Pool {
         Ok(())
     }
 
-    /// Refuses while groups are in flight.
+    /// Fails while groups are in flight.
     pub fn must_be_idle(&self, what: &str) -> Result<()> {
         self.check_not_forked()?;
         match self.in_flight() {
@@ -219,7 +218,7 @@ impl Pool {
         }
     }
 
-    /// Refuses before the first reset.
+    /// Fails before the first reset.
     pub fn must_have_started(&self, what: &str) -> Result<()> {
         if self.started { Ok(()) } else { state(format!("{what} needs a reset first")) }
     }
@@ -255,7 +254,7 @@ impl Pool {
         Ok(())
     }
 
-    /// Starts a new episode in all envs, or in those that `which` names; what they show goes to `frames`.
+    /// Starts a new episode in all envs, or in those that `which` names; writes observations to `frames`.
     ///
     /// # Safety
     /// Every array of `frames` that is not null must have room for all rows.
@@ -280,7 +279,7 @@ impl Pool {
         unsafe { self.observe(frames) }
     }
 
-    /// Writes what every row sees now.
+    /// Writes the current observations.
     ///
     /// # Safety
     /// As for `reset`.
@@ -292,7 +291,7 @@ impl Pool {
         self.finish_all()
     }
 
-    /// Steps all envs with the actions taken in before.
+    /// Steps all envs with the actions set before.
     ///
     /// # Safety
     /// As for `reset`.
@@ -327,7 +326,7 @@ impl Pool {
         Ok(())
     }
 
-    /// Sends one group on its way, with the actions taken in before; results go to `frames` when it is received.
+    /// Starts stepping one group with the actions set before; `frames` holds the results once it is received.
     ///
     /// # Safety
     /// As for `reset`, and until the group was received.
@@ -343,7 +342,7 @@ impl Pool {
         self.workers.submit(group, self.slots.len());
     }
 
-    /// Waits for `count` groups (or for those in flight, if fewer) at most that long; `None` if they are not there yet.
+    /// Waits for `count` groups (or for those in flight, if fewer) at most that long; `None` if they are not done yet.
     pub fn recv(&mut self, count: usize, at_most: Duration) -> Result<Option<&[usize]>> {
         self.check_not_forked()?;
         let count = count.min(self.in_flight());
@@ -363,18 +362,18 @@ impl Pool {
     }
 
     /// Lends a group to the caller's own thread, with all it needs to be stepped: for learners that carry groups
-    /// through many steps. Waits for it if it is on its way.
+    /// through many steps. Waits for it if it is in flight.
     pub fn visit<T>(&self, group: usize, visit: impl FnOnce(Visit<'_>) -> T) -> T {
         let Slot { group, group_state, ints, floats, rules, finals, .. } = &mut *lock(&self.slots[group]);
         visit(Visit { group: &mut **group, group_state, ints, floats, rules, finals })
     }
 
-    /// The final observations that a group has kept. Waits for it if it is on its way.
+    /// The final observations that a group has kept. Waits for it if it is in flight.
     pub fn finals<T>(&self, group: usize, visit: impl FnOnce(&Finals) -> T) -> T {
         visit(&lock(&self.slots[group]).finals)
     }
 
-    /// The bookkeeping of one group. Waits for it if it is on its way.
+    /// The bookkeeping of one group. Waits for it if it is in flight.
     pub fn group_state<T>(&self, group: usize, visit: impl FnOnce(&mut GroupState) -> T) -> T {
         visit(&mut lock(&self.slots[group]).group_state)
     }
@@ -403,7 +402,7 @@ impl Pool {
         Ok(())
     }
 
-    /// Changes options of some envs from their next reset on.
+    /// Changes options of some envs, from their next reset on.
     pub fn configure(&mut self, changes: &[(String, Value)], envs: Option<&[usize]>) -> Result<()> {
         self.must_be_idle("configure")?;
         let all: Vec<usize> = (0..self.envs()).collect();
@@ -464,7 +463,7 @@ impl Pool {
         Ok(())
     }
 
-    /// The group an env is in, and its place there.
+    /// The group of an env, and the env's index in it.
     pub(crate) fn locate(&self, env: usize) -> (usize, usize) {
         let group = self.starts.partition_point(|start| *start <= env) - 1;
         (group, env - self.starts[group])
@@ -486,9 +485,9 @@ pub struct Visit<'a> {
 pub enum Seeds<'a> {
     /// One for all: every env's stream is keyed by it and by the env's index.
     One(u64),
-    /// The same for the envs that are named; the others go on with the streams they have.
+    /// The same for the selected envs; the others keep their streams.
     Some(u64, &'a [bool]),
-    /// One of its own for each env that is named.
+    /// A separate seed for each env; `None` keeps its stream.
     PerEnv(&'a [Option<u64>]),
 }
 

@@ -2,18 +2,18 @@
 //!
 //! A [`Stream`] is a key of 64 bits. [`Stream::new`] makes one from the seed, the attempt and the purpose,
 //! [`Stream::fold`] a new one for each index (env, episode, step, row, ...), and each draw is a pure function of its
-//! stream and its number. [`SimdStream`] holds one stream per vector lane and gives the same bits; the scalar one is a
+//! stream and its number. [`SimdStream`] holds one stream per vector lane and returns the same bits; the scalar one is a
 //! vector of one. Made for simulation and learning, not for secrets.
 
 use crate::math;
 use crate::simd::{Floats, Ints, Scalar, Simd};
 
-/// What randomness is for. Streams of different purposes have nothing in common.
+/// Purpose of a random stream. Streams of different purposes are independent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Purpose {
     /// A policy's initial weights.
     Init,
-    /// What happens inside envs.
+    /// Events inside envs.
     Env,
     /// Sampling actions.
     Action,

@@ -1,4 +1,4 @@
-//! A group of envs that are stepped one by one: what most envs are.
+//! A group of envs that are stepped one by one, as most envs are.
 
 use std::ops::Range;
 
@@ -20,7 +20,7 @@ fn all_finite(numbers: impl Iterator<Item = u32>) -> bool {
     numbers.fold(0, |bad, bits| bad | u32::from(bits & EXPONENT == EXPONENT)) == 0
 }
 
-/// How many rows are played before they are counted: few enough that all about them stays in the nearest cache.
+/// Rows that are stepped before rewards are summed: few enough for their data to stay in the L1 cache.
 const ROWS_AT_ONCE: usize = 256;
 
 fn rows(group_state: &GroupState, env: usize) -> Range<usize> {
@@ -106,7 +106,7 @@ impl<C: Envs> ScalarGroup<C> {
         self.envs.observe(env, &mut frame);
         for row in rows {
             group_state.played[row] |= group_state.valid[row];
-            // Who decides in an env that goes on has not ended, whatever was true before its state was set from outside.
+            // A row that decides in a running env has not ended, whatever was true before its state was set from outside.
             group_state.ended[row] &= !group_state.valid[row] || group_state.over[env] != 0;
         }
     }

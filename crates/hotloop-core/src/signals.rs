@@ -1,4 +1,4 @@
-//! How a runner and its worker processes wake each other: words in shared memory, waited for asleep.
+//! Wake-ups between a runner and its worker processes: words in shared memory, waited for with futexes.
 //!
 //! Nothing here is ever locked, so a worker that is killed at any instruction leaves nothing that others wait for. A
 //! group is handed over by a counter: what was written before the counter moved is seen by who reads it after.
@@ -27,7 +27,7 @@ const DONE: usize = 1;
 const TICKET: usize = 2;
 const COMMAND: usize = 3;
 
-/// How long a worker looks for work before it sleeps: longer than the runner's turn and the lead over the slowest worker
+/// Time that a worker polls for work before it sleeps: longer than the runner's turn and the lead over the slowest worker
 /// took with steps of 10 us. To wake one that slept took the runner 20 to 30 us, on a virtual machine of two cores.
 const AWAKE: Duration = Duration::from_micros(200);
 /// Waits that a worker sleeps through when staying awake was in vain. It must try again: where all sleep, all wait longer.
@@ -42,7 +42,7 @@ pub struct Signals<'a> {
 }
 
 impl<'a> Signals<'a> {
-    /// How many words a runner needs.
+    /// Number of words that a runner needs.
     pub fn words(workers: usize, groups: usize) -> usize {
         workers.saturating_add(groups).saturating_add(1).saturating_mul(LINE)
     }
@@ -91,7 +91,7 @@ impl<'a> Signals<'a> {
         words[DONE].load(Ordering::SeqCst) == words[REQUEST].load(Ordering::Relaxed)
     }
 
-    /// Waits until so many of the groups in flight are done, an alarm is raised, or the time is up; gives those that are
+    /// Waits until so many of the groups in flight are done, an alarm is raised, or the time is up; returns those that are
     /// done, the first to finish first.
     pub fn receive(&self, flying: &[usize], count: usize, time: Duration) -> Vec<usize> {
         let start = Instant::now();
@@ -122,7 +122,7 @@ impl<'a> Signals<'a> {
         ring(self.runner());
     }
 
-    /// A worker waits for one of its groups; gives the one that was sent first and its command. If it may stay awake it
+    /// Waits, as a worker, for one of its groups; returns the one that was sent first and its command. If it may stay awake it
     /// does so for a moment, unless that was in vain lately.
     pub fn next(&self, worker: usize, groups: &[usize], time: Duration, may_stay_awake: bool) -> Option<(usize, u32)> {
         let start = Instant::now();

@@ -12,7 +12,7 @@ use crate::rng::SimdStream;
 use crate::simd::{BLOCK, Floats, Ints, Kernel, Mask, Simd};
 use crate::space::{Action, Observation};
 
-/// How an episode counts as a success.
+/// Definition of success of an episode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Success {
     /// The task does not say.
@@ -38,7 +38,7 @@ pub struct SimdStep<S: Simd, const STATE: usize> {
 pub trait SimdEnv<const STATE: usize, const PARAMS: usize, const OBS: usize>: Send + 'static {
     /// The state's names.
     const FIELDS: [&'static str; STATE];
-    /// How an episode counts as a success; if defined, `success` is the only metric.
+    /// Definition of success; if there is one, `success` is the only metric.
     const SUCCESS: Success;
     /// The parameters that the options give.
     fn params(options: &Options) -> [f32; PARAMS];
@@ -46,11 +46,11 @@ pub trait SimdEnv<const STATE: usize, const PARAMS: usize, const OBS: usize>: Se
     fn reset<S: Simd>(simd: S, params: &[S::F; PARAMS], draws: SimdStream<S>) -> [S::F; STATE];
     /// A step; the action is the amount, or the number of the choice.
     fn step<S: Simd>(simd: S, params: &[S::F; PARAMS], state: [S::F; STATE], action: S::F) -> SimdStep<S, STATE>;
-    /// What the env shows.
+    /// The observation.
     fn observe<S: Simd>(simd: S, state: &[S::F; STATE]) -> [S::F; OBS];
 }
 
-/// What every such env has in common: one seat, one reward term, and `success` for a metric where it is defined.
+/// Spec of such envs: one seat, one reward term, and `success` for a metric where it is defined.
 pub fn spec(observation: Observation, action: Action, success: Success, step_nanoseconds: u32) -> Spec {
     Spec {
         seats: 1,
@@ -72,7 +72,7 @@ pub struct SimdGroup<E, const STATE: usize, const PARAMS: usize, const OBS: usiz
     params: [Vec<f32>; PARAMS],
     /// The same, if they are the same for all envs: what need not be read need not be in the cache.
     common: Option<[f32; PARAMS]>,
-    /// What ended in each vector of the step under way.
+    /// Rows that ended in each vector of the current step.
     ended: Vec<Ended>,
     env: std::marker::PhantomData<fn() -> E>,
 }
@@ -120,7 +120,7 @@ where
         loaded
     }
 
-    /// Starts an episode in the lanes of `which`: gives the state with theirs replaced, and updates the group state.
+    /// Starts an episode in the lanes of `which`: returns the state with theirs replaced, and updates the group state.
     #[inline(always)]
     fn begin<S: Simd>(
         &mut self,
@@ -159,7 +159,7 @@ where
         state
     }
 
-    /// Starts an episode in the lanes of `which` and updates the group state for them; gives the whole vector's state.
+    /// Starts an episode in the lanes of `which` and updates the group state for them; returns the whole vector's state.
     #[inline(always)]
     fn renew<S: Simd>(&mut self, simd: S, group_state: &mut GroupState, at: usize, which: S::M) -> [S::F; STATE] {
         let state = self.load_state(simd, at);
@@ -315,7 +315,7 @@ where
     }
 }
 
-/// What ended in a vector of envs, a bit per lane.
+/// Rows that ended in a vector of envs, a bit per lane.
 #[derive(Clone, Copy, Default)]
 struct Ended {
     any: u32,
@@ -462,7 +462,7 @@ where
 
     fn reset(&mut self, group_state: &mut GroupState, rules: &Rules, which: &[bool]) {
         assert_eq!(which.len(), group_state.envs);
-        // Nothing is summed yet where all begin anew.
+        // Nothing is summed yet where all start a new episode.
         group_state.one_sum |= rules.weights == [1.0] && which.iter().all(|begins| *begins);
         rules.isa.run(Reset { group: self, group_state, which });
     }

@@ -7,7 +7,7 @@ use crate::group::{Finals, Frames, Group, Keep, Rules};
 use crate::group_state::GroupState;
 use crate::panics;
 
-/// Where results go: the first row of each array; null for what nobody wants. All arrays have a row per pool row.
+/// Destination of results: the first row of each array, null for arrays that are not wanted. Arrays have a row per pool row.
 #[derive(Clone, Copy, Debug)]
 pub struct FramePointers {
     /// Observations.
@@ -22,7 +22,7 @@ pub struct FramePointers {
     pub cut: *mut bool,
     /// Whether the row decides next.
     pub valid: *mut bool,
-    /// What the row may decide next.
+    /// Actions that the row may take next.
     pub mask: *mut bool,
     /// Which policy plays the row.
     pub policy: *mut i32,
@@ -33,7 +33,7 @@ pub struct FramePointers {
 // SAFETY: the pointers are used by one group at a time, each for its own rows.
 unsafe impl Send for FramePointers {}
 
-/// What a group is to do next.
+/// The next task of a group.
 #[derive(Clone, Copy)]
 pub(crate) struct Job {
     pub(crate) frames: FramePointers,
@@ -62,7 +62,7 @@ pub(crate) fn perform(spec: &Spec, slot: &mut Slot) {
     let Some(job) = slot.job.take() else { return };
     let outcome = panics::catch(|| {
         let Slot { group, group_state, ints, floats, rules, finals, .. } = slot;
-        // SAFETY: whoever made the job promised room for every row of the pool, and these rows are this group's alone.
+        // SAFETY: the creator of the job guarantees room for every row of the pool, and these rows are this group's alone.
         let mut frames = unsafe { frames(spec, group_state, rules, &job, finals) };
         if job.step {
             group_state.tick += 1;

@@ -1,6 +1,6 @@
-//! What an env shows and takes, per row.
+//! Observation and action spaces of a row.
 
-/// What a row observes.
+/// Observation space.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Observation {
     /// Real numbers within bounds, one pair per element.
@@ -21,7 +21,7 @@ pub enum Observation {
     },
     /// One of `n` states, numbered from 0.
     Discrete {
-        /// How many there are.
+        /// Number of values.
         n: usize,
     },
 }
@@ -37,7 +37,7 @@ impl Observation {
         Self::Box { shape: vec![len], low: vec![low; len], high: vec![high; len] }
     }
 
-    /// How many elements a row has.
+    /// Number of elements of a row.
     pub fn len(&self) -> usize {
         match self {
             Self::Box { shape, .. } | Self::Bytes { shape, .. } => shape.iter().product(),
@@ -73,17 +73,17 @@ impl Observation {
     }
 }
 
-/// What a row decides.
+/// Action space.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
     /// One of `n` choices.
     Discrete {
-        /// How many there are.
+        /// Number of values.
         n: usize,
     },
     /// One choice out of each of several sets.
     MultiDiscrete {
-        /// How many choices each set has.
+        /// Number of choices of each component.
         n: Vec<usize>,
     },
     /// Real numbers within bounds.
@@ -96,7 +96,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// How many numbers one row's action has.
+    /// Number of components of an action.
     pub fn width(&self) -> usize {
         match self {
             Self::Discrete { .. } => 1,
@@ -105,7 +105,7 @@ impl Action {
         }
     }
 
-    /// How many choices each number has; empty for continuous actions.
+    /// Number of choices of each component; empty for continuous actions.
     pub fn choices(&self) -> Vec<usize> {
         match self {
             Self::Discrete { n } => vec![*n],

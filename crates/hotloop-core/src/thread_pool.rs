@@ -1,6 +1,6 @@
 //! Threads that run numbered tasks. The caller is one of them while it waits, so a thread pool of one has no thread at all.
 //!
-//! Each task has a home thread, so that what it works on stays in one core's cache; who has nothing to do helps others.
+//! Each task has a home thread, so that its data stays in one core's cache; idle threads steal from others.
 //!
 //! Idle threads spin for at most 50 microseconds, and only where there is a core for each, then sleep.
 
@@ -151,12 +151,12 @@ impl ThreadPool {
         Ok(thread_pool)
     }
 
-    /// Whether this process was forked off the one that started the threads, which then are not here.
+    /// Whether this process is a forked child of the one that started the threads.
     pub fn lost(&self) -> bool {
         self.born != fork::generation()
     }
 
-    /// How many threads run tasks, the waiting caller among them.
+    /// Number of threads that run tasks, the waiting caller included.
     pub fn threads(&self) -> usize {
         self.threads.len() + 1
     }
@@ -226,7 +226,7 @@ impl ThreadPool {
 impl Drop for ThreadPool {
     fn drop(&mut self) {
         if self.lost() {
-            // Not even their handles mean anything here.
+            // Their handles mean nothing in a forked child.
             std::mem::forget(std::mem::take(&mut self.threads));
             return;
         }

@@ -40,7 +40,7 @@ const INFOS: [(&str, usize); 3] = [("access", HOSTS), ("red_action", 5), ("ot", 
 const AGENTS: [&str; 3] = ["b-line", "meander", "sleep"];
 const MIX: &str = "mix";
 
-/// What `hotloop envs` lists.
+/// The entry in `hotloop envs`.
 pub fn env_type() -> EnvType {
     EnvType {
         name: "cage2",
@@ -99,7 +99,7 @@ fn spec(options: &Options) -> Result<Spec, String> {
         observation: Observation::uniform(BITS + notes, 0.0, 1.0),
         action: Action::Discrete { n: if compact { blue::COMPACT } else { blue::FULL } },
         masked: compact,
-        // What can do nothing is no use, but nobody forbids it.
+        // Actions without effect are useless, but allowed.
         masks_bind: false,
         terms: TERMS.to_vec(),
         metrics: vec![],
@@ -122,7 +122,7 @@ fn agents(red: &str) -> Result<Vec<u8>, String> {
     names.split('+').map(number).collect()
 }
 
-/// What the options say.
+/// The parsed options.
 // Four switches that have nothing to do with each other.
 #[allow(clippy::struct_excessive_bools)]
 struct Rules {
@@ -182,7 +182,7 @@ impl Cage2 {
         }
     }
 
-    /// What a defender with a notebook would know besides the bits.
+    /// Features beyond the challenge's bits: a summary of each host's history.
     fn write_notes(&self, out: &mut [f32]) {
         let (clock, out) = out.split_first_mut().expect("there is room for the notes");
         *clock = 1.0 / (1.0 + self.time as f32);

@@ -9,7 +9,7 @@ use hotloop_core::options::{OptionSpec, Options};
 use hotloop_core::scalar_group::ScalarGroup;
 use hotloop_core::space::{Action, Observation};
 
-/// What `hotloop envs` lists.
+/// The entry in `hotloop envs`.
 pub fn env_type() -> EnvType {
     EnvType {
         name: "catch",

@@ -17,7 +17,7 @@ const GOAL: usize = ROWS * COLUMNS - 1;
 /// The task.
 pub struct CliffWalking;
 
-/// What `hotloop envs` lists.
+/// The entry in `hotloop envs`.
 pub fn env_type() -> EnvType {
     EnvType {
         name: "cliff-walking",

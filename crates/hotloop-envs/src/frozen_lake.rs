@@ -16,7 +16,7 @@ const MOST_TILES: usize = 1 << 16;
 /// The task.
 pub struct FrozenLake;
 
-/// What `hotloop envs` lists.
+/// The entry in `hotloop envs`.
 pub fn env_type() -> EnvType {
     const REWARD: f64 = 1e6;
     EnvType {

@@ -12,7 +12,7 @@ use std::f32::consts::{PI, TAU};
 const TOP_SPEED: f32 = 8.0;
 const TOP_TORQUE: f32 = 2.0;
 const TIME_STEP: f32 = 0.05;
-/// What f32 leaves out of 2 pi.
+/// The remainder of 2 pi beyond f32.
 const TAU_REST: f32 = -1.748_455_5e-7;
 
 /// The registered env.

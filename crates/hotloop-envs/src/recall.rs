@@ -11,7 +11,7 @@ use hotloop_core::space::{Action, Observation};
 
 const MOST_SYMBOLS: usize = 8;
 
-/// What `hotloop envs` lists.
+/// The entry in `hotloop envs`.
 pub fn env_type() -> EnvType {
     EnvType {
         name: "recall",

@@ -1,5 +1,5 @@
 //! Envs that are tables: for every state and action the possible outcomes and their probabilities, written down once
-//! per set of options and shared by all instances. The same table can be enumerated by whoever wants exact answers.
+//! per set of options and shared by all instances. The same table can be enumerated for exact solutions.
 
 use std::collections::HashMap;
 use std::marker::PhantomData;
@@ -16,11 +16,11 @@ use hotloop_core::space::{Action, Observation};
 /// One of the things that may happen when an action is taken in a state.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Transition {
-    /// How likely it is.
+    /// Probability.
     pub probability: f64,
     /// The state it leads to.
     pub next: u32,
-    /// What it earns.
+    /// Reward.
     pub reward: f32,
     /// Whether it ends the episode.
     pub terminated: bool,
@@ -29,9 +29,9 @@ pub struct Transition {
 /// A whole task in plain arrays.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
-    /// How many states there are.
+    /// Number of states.
     pub states: usize,
-    /// How many actions there are.
+    /// Number of actions.
     pub actions: usize,
     /// Outcomes of action `a` in state `s`: from `offsets[s * actions + a]` up to the next offset.
     pub offsets: Vec<u32>,
@@ -43,7 +43,7 @@ pub struct Table {
     pub reward: Vec<f32>,
     /// Whether each outcome ends the episode.
     pub terminated: Vec<bool>,
-    /// How likely an episode starts in each state.
+    /// Probability of each start state.
     pub start: Vec<f64>,
     /// Whether an episode that ends in this state is a success.
     pub goal: Vec<bool>,
@@ -114,7 +114,7 @@ impl Table {
         self
     }
 
-    /// Where the outcomes of an action in a state are in the arrays.
+    /// Range of the outcomes of an action in a state.
     pub fn outcomes(&self, state: usize, action: usize) -> std::ops::Range<usize> {
         let at = state * self.actions + action;
         self.offsets[at] as usize..self.offsets[at + 1] as usize
@@ -181,7 +181,7 @@ pub fn exact(options: &Options, name: &str) -> f64 {
     }
 }
 
-/// What all tables look like from outside.
+/// The spec of all tables.
 pub fn spec(states: usize, actions: usize, masked: bool) -> Spec {
     Spec {
         seats: 1,

@@ -21,9 +21,9 @@ use grid::{DIRECTIONS, Grid};
 const MOST_SEATS: usize = 8;
 /// Stay, or go north, south, west or east.
 const ACTIONS: usize = 1 + DIRECTIONS;
-/// What a vector observation tells about its own seat: row, column, team and four blocked directions.
+/// Features of a vector observation about its own seat: row, column, team and four blocked directions.
 const OWN: usize = 7;
-/// What it tells about every other seat: rows and columns away, team, in play.
+/// Features about every other seat: rows and columns away, team, in play.
 const OTHER: usize = 4;
 /// Planes of a grid observation: walls, oneself, taggers, runners.
 const PLANES: usize = 4;
@@ -35,7 +35,7 @@ const SURVIVE: usize = 2;
 /// A hundred steps of survival weigh as much as one catch.
 const SURVIVAL: f32 = 0.01;
 
-/// What `hotloop envs` lists.
+/// The entry in `hotloop envs`.
 pub fn env_type() -> EnvType {
     EnvType {
         name: "tag",
@@ -87,7 +87,7 @@ fn spec(options: &Options) -> Result<Spec, String> {
     })
 }
 
-/// How many taggers there are, and how many players in all.
+/// Number of taggers, and of players in all.
 fn teams(options: &Options) -> Result<(usize, usize), String> {
     let (seats, players, taggers) = (options.int("seats"), options.int("players"), options.int("taggers"));
     let playing = if players == 0 { seats } else { players };
@@ -135,7 +135,7 @@ impl Tag {
         })
     }
 
-    /// What a seat in play sees.
+    /// Writes the observation of a seat in play.
     fn write_vector(&self, seat: usize, seen: &mut [f32]) {
         let far = (self.grid.size - 1) as f32;
         let [row, column] = self.grid.place(self.cell(seat));
@@ -154,7 +154,7 @@ impl Tag {
         }
     }
 
-    /// What a seat in play sees.
+    /// Writes the observation of a seat in play.
     fn write_grid(&self, seat: usize, seen: &mut [u8]) {
         let cells = self.grid.walls.len();
         seen[..cells].copy_from_slice(&self.grid.walls);
@@ -241,7 +241,7 @@ impl Env for Tag {
                 (false, true) => self.write_vector(seat, frame.f32s(seat)),
                 (_, false) => frame.bytes(seat).fill(0),
             }
-            // A seat that does not decide keeps a mask of all choices: nobody meets a row with none.
+            // A seat that does not decide keeps a mask of all choices: no row is without a legal action.
             if plays {
                 for (direction, legal) in frame.mask(seat)[1..].iter_mut().enumerate() {
                     *legal = self.grid.is_open(self.cell(seat), direction);

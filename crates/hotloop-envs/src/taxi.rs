@@ -25,7 +25,7 @@ const EAST_WALLS: [(usize, usize); 6] = [(0, 1), (1, 1), (3, 0), (3, 2), (4, 0),
 /// For south, north, east and west: the direction to the driver's left and right.
 const SIDES: [[usize; 2]; 4] = [[2, 3], [3, 2], [1, 0], [0, 1]];
 
-/// What `hotloop envs` lists.
+/// The entry in `hotloop envs`.
 pub fn env_type() -> EnvType {
     EnvType {
         name: "taxi",
@@ -69,7 +69,7 @@ fn spec(options: &Options) -> Result<Spec, String> {
     Ok(Spec { masks_bind: false, ..table::spec(STATES, ACTIONS, options.bool("masked")) })
 }
 
-/// Where the taxi and its passenger are, and where the passenger wants to go.
+/// Position of the taxi, position of the passenger, and destination.
 #[derive(Clone, Copy, PartialEq)]
 struct TaxiState {
     row: usize,
@@ -123,7 +123,7 @@ impl TaxiState {
         (self.passenger == IN_TAXI).then_some(Self { passenger, ..self })
     }
 
-    /// What an action is meant to do, if it does anything.
+    /// The intended effect of an action, if it has one.
     fn act(self, action: usize) -> Option<Self> {
         match action {
             PICK_UP => self.pick_up(),
@@ -166,7 +166,7 @@ impl TaxiState {
     }
 }
 
-/// A ride through the table, with the one thing that is not in it: a passenger who may change their mind.
+/// A ride through the table, plus what the table lacks: a passenger who may change the destination.
 pub struct Taxi {
     ride: TableEnv<Taxi>,
     fickle: u8,

@@ -1,6 +1,6 @@
 //! `tictactoe`: three in a row against a random or a perfect opponent, or between two seats that both learn.
 //!
-//! Marks are 1 for whoever moved first and 2 for the other; a coin decides at each reset who that is. A board's id
+//! Marks are 1 for the side that moved first and 2 for the other; a coin decides at each reset which side that is. A board's id
 //! reads its nine cells, row by row, as digits to the base 3.
 
 use std::sync::{Arc, OnceLock};
@@ -44,10 +44,10 @@ static MEMBERS: [[u8; CELLS]; 1 << CELLS] = {
     }
     table
 };
-/// What a stone with mark 1 in each cell adds to the id.
+/// Contribution of a stone with mark 1 in each cell to the id.
 const WEIGHTS: [u16; CELLS] = [6561, 2187, 729, 243, 81, 27, 9, 3, 1];
 
-/// What `hotloop envs` lists.
+/// The entry in `hotloop envs`.
 pub fn env_type() -> EnvType {
     EnvType {
         name: "tictactoe",
@@ -233,7 +233,7 @@ impl TicTacToe {
         usize::from(MEMBERS[usize::from(choices)][nth as usize])
     }
 
-    /// The side that moves next while the game goes on.
+    /// The side that moves next while the game continues.
     #[inline(always)]
     fn mover(&self) -> usize {
         if self.opponent == Opponent::Seat { self.stones.mover() } else { usize::from(self.mark) - 1 }
@@ -245,7 +245,7 @@ impl TicTacToe {
         (usize::from(self.mark) - 1) ^ seat
     }
 
-    /// The end of a game in which nobody but `side` can have won.
+    /// The end of a game that only `side` can have won.
     #[inline(always)]
     fn finish(&self, side: usize) -> DiscreteStep {
         let won = f32::from(self.stones.won(side));
@@ -295,7 +295,7 @@ impl Env for TicTacToe {
                 }
             }
             frame.valid[seat] = decides == Some(seat);
-            // A seat that does not decide keeps a mask of all choices: nobody meets a row with none.
+            // A seat that does not decide keeps a mask of all choices: no row is without a legal action.
             if frame.valid[seat] {
                 let empty = self.stones.empty();
                 frame.mask(seat).copy_from_slice(&std::array::from_fn::<_, CELLS, _>(|cell| empty >> cell & 1 == 1));
@@ -304,7 +304,7 @@ impl Env for TicTacToe {
     }
 
     fn fields(&mut self, fields: &mut dyn Fields) {
-        // Not if it is there already: who sets a state asks for the fields more than once.
+        // Not if it is there already: setting a state visits the fields more than once.
         if self.shown != self.id {
             (self.board, self.shown) = (board_of(usize::from(self.id)), self.id);
         }

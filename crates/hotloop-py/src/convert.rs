@@ -102,7 +102,7 @@ fn declared<'py>(py: Python<'py>, spec: &OptionSpec) -> PyResult<Bound<'py, PyDi
     Ok(option)
 }
 
-/// What a policy needs to know of an env.
+/// The spec of an env as a dict.
 pub fn described<'py>(py: Python<'py>, spec: &Spec) -> PyResult<Bound<'py, PyDict>> {
     let observation = PyDict::new(py);
     match &spec.observation {
@@ -150,7 +150,7 @@ pub fn described<'py>(py: Python<'py>, spec: &Spec) -> PyResult<Bound<'py, PyDic
     Ok(described)
 }
 
-/// What an env shows and takes, from a description such as [`described`] gives: of envs that are not native.
+/// The spec from a dict such as [`described`] returns, for envs that are not native.
 pub fn spec_from(dict: &Bound<'_, PyDict>) -> PyResult<Spec> {
     let observation: Bound<'_, PyDict> = wanted(dict, "observation")?;
     let action: Bound<'_, PyDict> = wanted(dict, "action")?;
@@ -187,7 +187,7 @@ pub fn spec_from(dict: &Bound<'_, PyDict>) -> PyResult<Spec> {
     })
 }
 
-/// How many threads a learner gets: one per core if it is not said.
+/// Number of threads of a learner; one per core by default.
 pub fn threads_from(num_threads: Option<usize>) -> PyResult<usize> {
     let threads = num_threads.unwrap_or_else(hotloop_core::cpu::usable_cores);
     if threads == 0 || threads > 4096 {

@@ -1,4 +1,4 @@
-//! How one frame, or a rollout of many, lies in memory.
+//! Memory layout of a frame, or of a rollout of many.
 
 use hotloop_core::memory::require;
 use hotloop_core::pool::{FramePointers, Pool};
@@ -36,7 +36,7 @@ pub struct FrameLayout {
 }
 
 impl FrameLayout {
-    /// One frame: what `reset` and `step` give back.
+    /// One frame: the result of `reset` or `step`.
     pub fn frame(pool: &Pool) -> Self {
         Self::new(pool, 1, 1, pool.spec().seats > 1)
     }
@@ -87,7 +87,7 @@ impl FrameLayout {
         memory.at(part.offset + slot * self.rows * part.row_bytes).cast()
     }
 
-    /// Where a step writes: outcomes to the slot `step`, what is seen next to the slot `seen`.
+    /// Destination of a step: outcomes go to the slot `step`, the next observations to the slot `seen`.
     pub fn pointers(&self, memory: &Memory, step: usize, seen: usize) -> FramePointers {
         fn optional<T>(layout: &FrameLayout, memory: &Memory, part: Option<&Part>, slot: usize) -> *mut T {
             part.map_or(std::ptr::null_mut(), |part| layout.pointer(memory, part, slot))
@@ -137,7 +137,7 @@ impl FrameLayout {
         Ok(())
     }
 
-    /// The array that tells which rows ended by a fault.
+    /// The array that marks rows that ended by a fault.
     pub fn cut<'py>(&self, memory: &Bound<'py, Memory>) -> PyResult<Bound<'py, PyAny>> {
         self.array(memory, &self.cut, false)
     }

@@ -1,5 +1,5 @@
-//! Memory that results are written to, and numpy's views of it. A view keeps its memory alive; memory that nobody
-//! views any more is used again.
+//! Memory that results are written to, and numpy's views of it. A view keeps its memory alive; memory without
+//! views is reused.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 

@@ -38,7 +38,7 @@ pub fn aim(pool: &Pool, pointers: &mut FramePointers, out: &Bound<'_, PyTuple>) 
     Ok(())
 }
 
-/// Where a caller's array begins and how many bytes it has, if results can be written to it.
+/// Start and size in bytes of a caller's array, if results can be written to it.
 fn target<T: numpy::Element>(array: &Bound<'_, PyAny>, name: &str, shape: &[usize]) -> PyResult<(*mut u8, usize)> {
     let wrong = |why: String| PyValueError::new_err(format!("out: {name} {why}"));
     let Ok(array) = array.cast::<PyArrayDyn<T>>() else {

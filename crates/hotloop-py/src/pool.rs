@@ -1,4 +1,4 @@
-//! The runner as Python sees it: converts arguments, picks memory, releases the GIL, and wraps the results.
+//! Python bindings of the pool: converts arguments, selects memory, releases the GIL, wraps results.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -19,9 +19,9 @@ use crate::{actions, guard, out, state};
 
 /// Results that callers may still hold are set aside; past this many they are left to Python's own accounting.
 const RECYCLED: usize = 8;
-/// How long a native wait may keep Ctrl-C waiting.
+/// Interval between checks for signals during a native wait.
 const PATIENCE: Duration = Duration::from_millis(50);
-/// How long `close` waits for another thread's call to end.
+/// Timeout of `close` for the call of another thread.
 const CLOSING: Duration = Duration::from_secs(10);
 
 /// Many native envs, stepped by threads.
@@ -31,11 +31,11 @@ pub struct Pool {
     layout: FrameLayout,
     recycled: Vec<Py<Memory>>,
     flight: Option<Py<Memory>>,
-    /// By group: the rollout it is on its way to.
+    /// By group: the rollout it writes to while in flight.
     held: Vec<Option<Py<Rollout>>>,
     /// By group: the rollout whose final observations it keeps; 0 for none.
     finals_of: Vec<u64>,
-    /// By group: the faults that the caller was told of.
+    /// By group: the number of faults already reported.
     faults_seen: Vec<u64>,
 }
 
@@ -95,7 +95,7 @@ impl Pool {
         self.core.as_ref().ok_or_else(|| closed(py))
     }
 
-    /// Memory for one frame that nobody looks at any more.
+    /// Memory for one frame, unused by any array.
     fn fresh<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, Memory>> {
         // SAFETY: the pointers are to live objects, and the GIL is held.
         let unused = |memory: &&Py<Memory>| unsafe { pyo3::ffi::Py_REFCNT(memory.as_ptr()) } == 1;
@@ -121,7 +121,7 @@ impl Pool {
         news
     }
 
-    /// Runs `look` on a pool with memory to write to; gives observation and info.
+    /// Runs `look` on a pool with memory to write to; returns observation and info.
     fn shown<'py>(
         &mut self,
         py: Python<'py>,
@@ -255,7 +255,7 @@ impl Pool {
     }
 
     /// Restarts the random streams from one seed, for all envs or for those of `which`, or from a seed per env (`None`:
-    /// goes on as it was).
+    /// keeps its stream).
     #[pyo3(signature = (seed, attempt=0, which=None))]
     fn seed(
         &mut self,
@@ -275,7 +275,7 @@ impl Pool {
         pool.seed(&Seeds::PerEnv(&seeds), attempt).map_err(raised)
     }
 
-    /// Starts new episodes; gives observation and info.
+    /// Starts new episodes; returns observation and info.
     #[pyo3(signature = (which=None))]
     fn reset<'py>(
         &mut self,
@@ -286,12 +286,12 @@ impl Pool {
         self.shown(py, move |pool, frames| unsafe { pool.reset(which.as_deref(), frames) })
     }
 
-    /// What every row sees now; gives observation and info.
+    /// Returns the current observation and info.
     fn observe<'py>(&mut self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyDict>)> {
         self.observed(py)
     }
 
-    /// Steps every env; gives observation, reward, terminated, truncated and info. Where rows have ended under
+    /// Steps every env; returns observation, reward, terminated, truncated and info. Where rows have ended under
     /// `same_step`, info holds `finals`: rows, observations, infos and masks.
     #[pyo3(signature = (actions, out=None))]
     fn step<'py>(
@@ -334,13 +334,13 @@ impl Pool {
         PyTuple::new(py, [obs, reward, terminated, truncated, info.into_any()])
     }
 
-    /// What rows of these groups, received just now, saw last before their envs were reset: places in the batch,
-    /// observations, infos and masks.
+    /// Final observations of rows of these groups, which were just received: positions in the batch, observations, infos
+    /// and masks.
     fn finals<'py>(&self, py: Python<'py>, groups: Vec<usize>) -> PyResult<Option<Bound<'py, PyTuple>>> {
         reports::finals(py, self.look(py)?, &groups)
     }
 
-    /// What truncated rows saw last before their envs were reset, for a whole rollout: slots, rows, observations.
+    /// Final observations of truncated rows of a whole rollout: slots, rows, observations.
     fn rollout_finals<'py>(&mut self, py: Python<'py>, rollout: &Bound<'_, Rollout>) -> PyResult<Bound<'py, PyTuple>> {
         let flying = self.open(py)?.in_flight();
         if flying > 0 {
@@ -365,7 +365,7 @@ impl Pool {
         Ok(Rollout { layout, memory, horizon, id: NEXT.fetch_add(1, Ordering::Relaxed) })
     }
 
-    /// Writes what every row sees now to a slot of a rollout.
+    /// Writes the current observations to a slot of a rollout.
     fn observe_into(&mut self, py: Python<'_>, rollout: &Bound<'_, Rollout>, slot: usize) -> PyResult<()> {
         let held = rollout.get();
         check_slot(slot, held.horizon + 1)?;
@@ -384,7 +384,7 @@ impl Pool {
         self.layout.arrays(memory.bind(py), false)
     }
 
-    /// Sends one group on its way.
+    /// Starts stepping one group.
     #[pyo3(signature = (actions, group, rollout=None, slot=0))]
     fn send(
         &mut self,
@@ -416,7 +416,7 @@ impl Pool {
         Ok(())
     }
 
-    /// Waits for groups; gives their numbers in the order they came back, and whether an env of theirs has faulted.
+    /// Waits for groups; returns their indices in the order of arrival, and whether any of their envs has faulted.
     fn recv(slf: &Bound<'_, Self>, count: usize) -> PyResult<(Vec<usize>, bool)> {
         let py = slf.py();
         loop {
@@ -441,7 +441,7 @@ impl Pool {
         reports::episodes(py, self.open(py)?)
     }
 
-    /// How many envs faulted since the last call, and the first of them: env, episode, step, what.
+    /// Number of faults since the last call, and the first of them: env, episode, step, cause.
     fn faults(&mut self, py: Python<'_>) -> PyResult<(u64, Vec<FaultEntry>)> {
         let faults = reports::faults(self.open(py)?);
         self.faults_seen.fill(0);
@@ -455,7 +455,7 @@ impl Pool {
         self.open(py)?.configure(&changes, envs.as_deref()).map_err(raised)
     }
 
-    /// Which policy plays each row from its env's next reset on.
+    /// Sets the policy of each row, from its env's next reset on.
     fn set_policies(&mut self, py: Python<'_>, table: Vec<i32>) -> PyResult<()> {
         self.open(py)?.set_policies(&table).map_err(raised)
     }
@@ -482,7 +482,7 @@ impl Pool {
         Ok(PyBytes::new(py, &bytes))
     }
 
-    /// Goes back to a snapshot; gives observation and info.
+    /// Restores a snapshot; returns observation and info.
     fn restore<'py>(
         &mut self,
         py: Python<'py>,
@@ -499,7 +499,7 @@ impl Pool {
         state::get(py, self.open(py)?)
     }
 
-    /// Sets fields of some envs; gives observation and info.
+    /// Sets fields of some envs; returns observation and info.
     fn set_state<'py>(
         &mut self,
         py: Python<'py>,

@@ -49,12 +49,12 @@ pub fn env_entry<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyDict
     entry(py, &*find(name)?)
 }
 
-/// Takes in an env that came from outside: the address of its table (`hotloop_env` of `hotloop.h`), which must stay valid
+/// Registers an env from outside: the address of its table (`hotloop_env` of `hotloop.h`), which must stay valid
 /// for ever. An earlier env of that name is replaced; runners that have it keep it.
 #[guarded]
 #[pyfunction]
 pub fn add_env(name: String, table: usize) -> PyResult<()> {
-    // SAFETY: whoever loads a library or builds a table answers for it; there is no way to check a foreign address.
+    // SAFETY: the caller vouches for the table; a foreign address cannot be checked.
     let env = unsafe { foreign::kind(&name, table as *const foreign::Table) }
         .map_err(|why| PyValueError::new_err(format!("{name} cannot be used: {why}")))?;
     insert(env);
@@ -82,7 +82,7 @@ fn spec_of(env: &EnvKind, options: &Options) -> PyResult<Spec> {
     (env.spec)(options).map_err(|why| raised(Error::Input(format!("options of {}: {why}", env.name))))
 }
 
-/// What an env shows and takes under some options.
+/// The spec of an env with some options.
 pub fn spec(env: &EnvKind, changes: Option<&Bound<'_, PyDict>>) -> PyResult<Spec> {
     spec_of(env, &resolve(env, changes)?)
 }

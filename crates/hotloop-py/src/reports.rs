@@ -1,4 +1,4 @@
-//! What the core has counted and kept, as Python takes it: finished episodes, faults, final observations.
+//! Reports of the core for Python: finished episodes, faults, final observations.
 
 use hotloop_core::episodes::Totals;
 use hotloop_core::pool::Pool;
@@ -46,7 +46,7 @@ pub fn episodes<'py>(py: Python<'py>, pool: &Pool) -> PyResult<Bound<'py, PyDict
 /// A fault as Python takes it: env, episode, step, what.
 pub type FaultEntry = (usize, u32, u32, String);
 
-/// How many envs faulted since the last call, and the first of them.
+/// Number of faults since the last call, and the first of them.
 pub fn faults(pool: &Pool) -> (u64, Vec<FaultEntry>) {
     let (mut count, mut faults) = (0, Vec::new());
     pool.group_states(|group_state| {
@@ -57,7 +57,7 @@ pub fn faults(pool: &Pool) -> (u64, Vec<FaultEntry>) {
     (count, faults)
 }
 
-/// What rows saw and told last before their envs were reset in the same step.
+/// Final observations and infos of rows whose envs were reset in the same step.
 #[derive(Default)]
 struct Collected {
     slots: Vec<i64>,

@@ -49,7 +49,7 @@ impl Signals {
         Ok(Self { start: memory.data().cast::<AtomicU32>().cast_const(), workers, groups, _memory: memory.unbind() })
     }
 
-    /// How many words a runner needs.
+    /// Number of words that a runner needs.
     #[staticmethod]
     fn words(workers: usize, groups: usize) -> usize {
         signals::Signals::words(workers, groups)

@@ -1,4 +1,4 @@
-//! What benchmarks ask of the machine itself.
+//! Properties of the machine, for benchmarks.
 
 use hotloop_core::memory::require;
 use hotloop_core::simd::Isa;

@@ -1,4 +1,4 @@
-//! Plain Python envs of one worker's group, stepped by one call: what a Python loop would spend per step goes to the env.
+//! Plain Python envs of one worker's group, stepped by one call: without the overhead of a Python loop.
 //!
 //! Plain is an env with one seat whose observations are arrays that can be copied as they are, and of which no infos and
 //! no masks are wanted. Whatever else comes back (another shape or type, numbers that are not finite, flags that are not
@@ -14,17 +14,17 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyList, PyTuple};
 
 const IDLE: f64 = f64::INFINITY;
-/// Of what a group's step brought: an episode ended.
+/// Flag of a group's step: an episode ended.
 const ENDED: i64 = 1;
-/// What Python must do for an env: begin its episode; look at what its step or its reset gave.
+/// Work that is left to Python: start an env's episode; handle the result of its step or its reset.
 const DUE: u8 = 0;
 const STEPPED: u8 = 1;
 const BEGUN: u8 = 2;
 
-/// Which env needs Python, for what, and with what it gave.
+/// An env that needs Python, the kind of work, and the result to handle.
 type Care<'py> = (usize, u8, Option<Bound<'py, PyAny>>);
 
-/// Where the rows of a group lie, by what they mean; `Worker` and `Layout` say more of each.
+/// Arrays of a group's rows; see `Worker` and `Layout`.
 struct Rows {
     obs: *mut u8,
     final_obs: *mut u8,
@@ -74,7 +74,7 @@ fn found<'py>(arrays: &Bound<'py, PyDict>, name: &str) -> PyResult<Bound<'py, Py
     arrays.get_item(name)?.ok_or_else(|| PyValueError::new_err(format!("there is no array {name}")))
 }
 
-/// Where an array of one number per row begins.
+/// Start of an array with one entry per row.
 fn column<T: Element>(arrays: &Bound<'_, PyDict>, name: &str, count: usize) -> PyResult<*mut T> {
     let array = found(arrays, name)?.cast_into::<PyArray1<T>>()?;
     if array.len() < count || !array.is_c_contiguous() {
@@ -155,7 +155,7 @@ impl Stepper {
         Ok(())
     }
 
-    /// Forgets what the last step brought.
+    /// Clears the results of the last step.
     fn clear(&self) {
         let (rows, count) = (&self.rows, self.envs.len());
         // SAFETY: each holds so many rows, as was checked.
@@ -207,7 +207,7 @@ impl Stepper {
 }
 
 impl Stepper {
-    /// Writes what a step gave; whether the episode is over. Nothing is written of what is not plain.
+    /// Writes the result of a step; returns whether the episode is over. Writes nothing if the result is not plain.
     fn take(&self, result: &Bound<'_, PyAny>, at: usize) -> Option<bool> {
         let told = result.cast_exact::<PyTuple>().ok()?;
         if told.len() != 5 {

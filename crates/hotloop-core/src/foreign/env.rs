@@ -17,7 +17,7 @@ use crate::space::Observation;
 #[repr(C, align(64))]
 struct Chunk([u8; 64]);
 
-/// What kept an env from going on.
+/// Cause of an env's failure.
 #[derive(Clone, Copy)]
 enum Failure {
     Reset(i32),
@@ -41,7 +41,7 @@ pub struct Foreign {
     latest: Arc<[RawValue]>,
     /// Until the next reset.
     failed: BTreeMap<usize, Failure>,
-    /// What `play` tells.
+    /// Statuses that `play` returns.
     told: Vec<[i32; 2]>,
 }
 
@@ -111,7 +111,7 @@ impl Foreign {
         }
     }
 
-    /// What a step returned.
+    /// Status that a step returned.
     fn understand(&mut self, env: usize, told: i32) -> Status {
         match told {
             0 => Status::Running,

@@ -20,7 +20,7 @@ const MOST_ENTRIES: u32 = 1024;
 /// The strictest alignment that a state may ask for; see `env::Chunk`.
 pub(super) const MOST_ALIGNMENT: u64 = 64;
 
-/// Eight bytes whose meaning the option's kind tells.
+/// Eight bytes whose meaning depends on the option's kind.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub union RawValue {
@@ -124,12 +124,12 @@ pub struct FieldPlace {
     pub offset: usize,
 }
 
-/// A table that was looked at. Its texts are kept for ever, as the library is.
+/// A table that was validated. Its texts are leaked, as the library is never unloaded.
 pub struct Checked {
     pub name: &'static str,
     pub about: &'static str,
     pub spec: Spec,
-    /// How many choices each part of an action has.
+    /// Number of choices of each component of an action.
     pub choices: Vec<usize>,
     pub options: Vec<OptionSpec>,
     pub max_steps: u32,
@@ -173,7 +173,7 @@ impl Checked {
         unsafe { table.checked() }
     }
 
-    /// What the env itself says that a status means.
+    /// The env's own explanation of a status.
     pub fn explanation(&self, status: i32) -> Option<String> {
         let mut text = [0; 1024];
         // SAFETY: there is so much room.

@@ -10,7 +10,7 @@ const SPREAD: f32 = 1.6625;
 #[repr(align(32))]
 struct Aligned<T>(T);
 
-/// Where each interval's polynomial is centred; the intervals' order is that of their numbers.
+/// Centre of each interval's polynomial; the intervals' order is that of their numbers.
 static CENTER: Aligned<[f32; 8]> =
     Aligned([0.902_261_9, 1.503_546_4, 2.406_023_7, 3.609_434_6, 5.414_436_3, 7.819_701, 0.0, 0.451_104_02]);
 /// The coefficients by power, then by interval. At the centres tanh is almost an f32.

@@ -5,7 +5,7 @@ use std::f32::consts::{FRAC_1_PI, PI};
 use super::ROUNDER;
 use crate::simd::{Floats, Ints, Simd};
 
-/// What f32's pi lacks, as the sum of two numbers.
+/// The remainder of pi beyond f32, as the sum of two numbers.
 const PI_REST: f32 = -8.742_278e-8;
 const PI_REST_2: f32 = -3.430_249e-15;
 

@@ -18,7 +18,7 @@ pub enum Isa {
 /// Work written once for every width. `run` must be `#[inline(always)]`, and so must all vector code it calls: that is
 /// how it comes to be compiled with the instruction set's features.
 pub trait Kernel {
-    /// What the work gives back.
+    /// Result of the work.
     type Output;
     /// Does the work with vectors of `S`.
     fn run<S: Simd>(self, simd: S) -> Self::Output;

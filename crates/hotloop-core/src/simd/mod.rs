@@ -51,7 +51,7 @@ pub const BLOCK: usize = 16;
 
 /// An instruction set: the proof that the CPU has it, and the way to make vectors.
 pub trait Simd: Copy + Send + Sync + 'static {
-    /// How many lanes a vector has; divides [`BLOCK`].
+    /// Number of lanes of a vector; divides [`BLOCK`].
     const LANES: usize;
     /// A vector of f32.
     type F: Floats<I = Self::I, M = Self::M>;

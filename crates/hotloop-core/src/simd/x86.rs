@@ -1,4 +1,4 @@
-//! What the vector types of x86 have in common.
+//! Code shared by the vector types of x86.
 
 /// A vector that wraps a register.
 macro_rules! vector {

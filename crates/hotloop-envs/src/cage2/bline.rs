@@ -4,7 +4,7 @@ use super::choices::Choices;
 use super::network::{ENTERPRISE_SUBNET, OP_SERVER, USER_SUBNET};
 use super::red::{ESCALATE, EXPLOIT, IMPACT, Knowledge, RedAction, SCAN, SWEEP};
 
-/// Where it goes on after a failure at each stage.
+/// Next stage after a failure at each stage.
 const FALL_BACK: [u8; 15] = [0, 1, 2, 2, 2, 2, 5, 5, 5, 5, 9, 9, 9, 12, 13];
 const LAST_STAGE: u8 = 14;
 const SCAN_USER: u8 = 1;
@@ -13,7 +13,7 @@ const ENTERPRISE2: usize = 3;
 /// User1 to User4.
 const WAYS_IN: u16 = 0b1_1110_0000_0000;
 
-/// What the agent keeps in mind.
+/// State of the agent.
 #[derive(Clone, Copy)]
 pub struct BLine {
     pub stage: u8,
@@ -26,7 +26,7 @@ pub struct BLine {
 impl BLine {
     pub const START: Self = Self { stage: 0, user: 0, arrived: false };
 
-    /// What it does next, given how the last action went.
+    /// The next action, given the result of the last.
     pub fn choose(&mut self, last: RedAction, known: &Knowledge, choices: &Choices<'_>) -> RedAction {
         let stage = usize::from(self.stage);
         self.stage = if last.succeeded() { (self.stage + 1).min(LAST_STAGE) } else { FALL_BACK[stage] };

@@ -9,7 +9,7 @@ pub const FULL: usize = 145;
 /// Sleep, and for each host Analyse, Remove, Restore and the next useful decoy.
 pub const COMPACT: usize = 1 + 4 * HOSTS;
 
-/// What blue does.
+/// An action of blue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Blue {
     Sleep,

@@ -1,4 +1,4 @@
-//! What blue sees: a step's events become activity, activity and blue's own actions become beliefs.
+//! Blue's view of the network: a step's events become activity, activity and blue's own actions become beliefs.
 
 use super::network::{HOSTS, NETWORK};
 use super::world::World;
@@ -6,7 +6,7 @@ use super::world::World;
 /// Connections seen on one host in one step.
 #[derive(Clone, Copy)]
 pub struct Events {
-    /// How many.
+    /// Number of connections.
     pub count: u8,
     ports: u8,
     others: u8,
@@ -44,7 +44,7 @@ impl Events {
         }
     }
 
-    /// What they are taken for; `placed` if blue put a decoy on the host in the same step, which counts as one more.
+    /// The activity that they are classified as; `placed` if blue put a decoy on the host in the same step, which counts as one more.
     pub fn activity(self, placed: bool, decoys_show: bool) -> Activity {
         let count = self.count + u8::from(placed);
         let distinct = self.ports.count_ones() as u8 + self.others + u8::from(self.shell);
@@ -59,7 +59,7 @@ impl Events {
     }
 }
 
-/// What seems to go on at a host.
+/// Apparent activity on a host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Activity {
     None,
@@ -68,7 +68,7 @@ pub enum Activity {
 }
 
 /// Blue's view of the network, in sets of hosts: two bits per host each for activity and belief, as observations show
-/// them, and what a defender with a notebook would write down.
+/// them, and a history of each host.
 #[derive(Clone, Copy)]
 pub struct BlueView {
     /// Scan or exploit in this step.

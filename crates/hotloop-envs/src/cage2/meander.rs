@@ -6,7 +6,7 @@ use super::red::{ESCALATE, EXPLOIT, IMPACT, Knowledge, RedAction, SCAN, SWEEP};
 
 const ORDER: [usize; 3] = [ENTERPRISE_SUBNET, OPERATIONAL_SUBNET, USER_SUBNET];
 
-/// What the agent keeps in mind, sets of hosts but for the first.
+/// State of the agent, sets of hosts but for the first.
 #[derive(Clone, Copy)]
 pub struct Meander {
     pub swept: u8,
@@ -22,7 +22,7 @@ pub struct Meander {
 impl Meander {
     pub const START: Self = Self { swept: 0, scanned: 0, exploited: 0, escalated: 0, mastered: 0 };
 
-    /// What it does next, given how the last action went.
+    /// The next action, given the result of the last.
     pub fn choose(&mut self, last: RedAction, known: &Knowledge, choices: &Choices<'_>) -> RedAction {
         self.learn(last);
         if self.escalated >> OP_SERVER & 1 == 1 {

@@ -1,4 +1,4 @@
-//! The facts of the scenario: hosts, subnets, open ports, and what gives in to which exploit.
+//! The facts of the scenario: hosts, subnets, open ports, and the exploits that work on them.
 //!
 //! Hosts are numbered as in the challenge's observations. A set of hosts is a `u16`, a bit per host. Ports that matter
 //! to exploits are numbered by how much red likes the exploit they invite, so that the highest bit of a set of ports is
@@ -32,11 +32,11 @@ pub const FTP: u8 = 1 << 7;
 /// The challenge's numbers of the exploits of these ports.
 pub const EXPLOIT_IDS: [i32; 8] = [4, 1, 0, 2, 3, 5, 6, 7];
 
-/// What is known of one host.
+/// Facts of one host.
 pub struct Host {
     /// Ports that are open from the start and invite an exploit.
     pub open: u8,
-    /// How many other ports are open.
+    /// Number of other open ports.
     pub others: u8,
     /// Ports whose service gives red a session.
     pub weak: u8,

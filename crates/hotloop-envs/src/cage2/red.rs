@@ -1,4 +1,4 @@
-//! What red does: its actions, their effects and the traces they leave. Which one is taken is the agents' business.
+//! Red's actions, their effects and the traces they leave. The agents select them.
 
 use super::blue_view::Events;
 use super::choices::Choices;
@@ -13,7 +13,7 @@ pub const EXPLOIT: u8 = 3;
 pub const ESCALATE: u8 = 4;
 pub const IMPACT: u8 = 5;
 
-/// How an action went, as red sees it.
+/// Result of an action, as red sees it.
 pub const FAILED: u8 = 0;
 pub const SUCCEEDED: u8 = 1;
 pub const UNKNOWN: u8 = 2;
@@ -48,7 +48,7 @@ impl RedAction {
     }
 }
 
-/// What both agents learn about the network.
+/// Knowledge of the network that both agents gather.
 #[derive(Clone, Copy)]
 pub struct Knowledge {
     /// Ports found open at the last scan of each host; 0 if there was none.

@@ -1,4 +1,4 @@
-//! What is true: sessions, files, decoys and the OT service. Red and blue act on it.
+//! The true state of the network: sessions, files, decoys and the OT service. Red and blue act on it.
 
 use super::network::{FOOTHOLD, HOSTS, NETWORK, OP_SERVER, OPERATIONAL, SERVERS};
 
@@ -67,7 +67,7 @@ impl World {
         if has(self.privileged) == 1 { 2 } else { has(self.removable | self.sticky) }
     }
 
-    /// What the privileged sessions cost in a step.
+    /// Cost of the privileged sessions in a step.
     pub fn confidentiality(&self) -> f32 {
         const DEAR: u16 = SERVERS | 1 << OP_SERVER;
         const CHEAP: u16 = !DEAR & !(1 << FOOTHOLD);

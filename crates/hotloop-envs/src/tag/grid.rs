@@ -30,7 +30,7 @@ impl Grid {
         grid
     }
 
-    /// Finds out anew where one can go.
+    /// Recomputes the free directions of all cells.
     pub fn survey(&mut self) {
         let size = self.size;
         for row in 0..size {
@@ -50,7 +50,7 @@ impl Grid {
         self.places[cell]
     }
 
-    /// Whether one can go north, south, west or east from a cell.
+    /// Whether the cells north, south, west and east of a cell are free.
     pub fn is_open(&self, cell: usize, direction: usize) -> bool {
         self.ways[cell] >> direction & 1 == 1
     }
