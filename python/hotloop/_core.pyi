@@ -1,6 +1,6 @@
 """The native core. Private: import `hotloop`, not this module.
 
-Every class and function here does one thing without conveniences; what people call is in Python, above it.
+Low-level classes and functions; the public API wraps them in Python.
 """
 
 import builtins
@@ -184,7 +184,7 @@ class Pool:
 
 @final
 class PpoLearner:
-    """A policy that learns: for a native env by name, or for the spaces that a description such as `describe`'s has."""
+    """The native PPO learner, for a native env by name or for the spec of any env, such as `describe` returns."""
 
     @property
     def num_threads(self) -> int: ...
@@ -246,7 +246,7 @@ class PpoLearner:
 
 @final
 class ExternalRollout:
-    """A rollout for a policy that is computed elsewhere: all of a learner but its networks."""
+    """A rollout for policies computed elsewhere: everything of a learner except its networks."""
 
     @property
     def num_threads(self) -> int: ...
@@ -292,7 +292,7 @@ def orthogonal_weights(outputs: int, inputs: int, *, gain: float, seed: int, att
 
 @final
 class Signals:
-    """The words by which a runner and its worker processes wake each other."""
+    """Words in shared memory with which a runner and its worker processes wake each other."""
 
     def __new__(cls, memory: NDArray[np.uint32], workers: int, groups: int) -> Signals: ...
     @staticmethod
@@ -307,7 +307,7 @@ class Signals:
 
 @final
 class Choices:
-    """Checks plain actions of Python envs and writes them where workers read them."""
+    """Validates discrete actions of Python envs and writes them to the workers' memory."""
 
     def __new__(
         cls, kept: NDArray[np.int64], turns: NDArray[np.int64], groups: Sequence[tuple[int, int]], count: int
@@ -316,7 +316,7 @@ class Choices:
 
 @final
 class Stepper:
-    """The plain envs of one group, stepped by one call; what is not plain is handed back."""
+    """The envs of one group, stepped in one call; results of unusual type are left to Python."""
 
     def __new__(cls, arrays: dict[str, NDArray[Any]], count: int, first: int, same_step: bool) -> Stepper: ...
     def put(self, at: int, step: Callable[..., Any], reset: Callable[..., Any]) -> None: ...
