@@ -10,7 +10,7 @@ import torch
 from stable_baselines3 import PPO
 from stable_baselines3.common.evaluation import evaluate_policy
 
-from hotloop.envs.sb3 import SB3VecEnv
+from hotloop.integrations.sb3 import SB3VecEnv
 
 
 def main(steps: int = 50_000) -> float:

@@ -15,8 +15,8 @@ from hotloop.envs.registry import list_envs
 
 if TYPE_CHECKING:
     from hotloop.envs.compiled import compiled
-    from hotloop.policies.policy import load
-    from hotloop.runners.make import make_vec
+    from hotloop.loading import load
+    from hotloop.make import make_vec
     from hotloop.training.api import train
 
 __all__ = ["__version__", "compiled", "list_envs", "load", "make_vec", "train"]
@@ -26,7 +26,7 @@ register_when_gymnasium_is_imported()
 
 def __getattr__(name: str) -> object:
     if name == "make_vec":
-        from hotloop.runners.make import make_vec
+        from hotloop.make import make_vec
 
         globals()[name] = make_vec
         return make_vec
@@ -36,7 +36,7 @@ def __getattr__(name: str) -> object:
         globals()[name] = compiled
         return compiled
     if name == "load":
-        from hotloop.policies.policy import load
+        from hotloop.loading import load
 
         globals()[name] = load
         return load

@@ -17,7 +17,7 @@ IDS = [env.gymnasium_id for env in hotloop.list_envs()]
 
 
 @pytest.mark.parametrize(
-    "imports", ["import gymnasium, hotloop", "import hotloop, gymnasium", "import hotloop.envs.sb3, gymnasium"]
+    "imports", ["import gymnasium, hotloop", "import hotloop, gymnasium", "import hotloop.integrations.sb3, gymnasium"]
 )
 def test_registered_in_whatever_order_they_are_imported(imports: str, tmp_path: Path) -> None:
     code = f"{imports}; print(gymnasium.make_vec('hotloop/CartPole-v1', num_envs=3).num_envs)"

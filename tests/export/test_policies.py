@@ -17,6 +17,7 @@ from hotloop.export import validation
 from hotloop.export.blueprint import Blueprint
 from hotloop.export.onnx import onnx_model, write_onnx
 from hotloop.export.program import write_program
+from hotloop.loading import checkpoint_policy
 from hotloop.policies.policy import Policy
 from hotloop.training.checkpoint import open_policy
 
@@ -57,7 +58,7 @@ def trained(home: Path, env: str, config: dict[str, Any]) -> tuple[Blueprint, Po
     """A policy after a little training, so that its biases and statistics are not zero."""
     run = hotloop.train(env, steps=1024, home=home, config={**SMALL, "policy.memory": "none", **config})
     checkpoint = open_policy(run.path, trust=False, warn=print)
-    return Blueprint.of(checkpoint), Policy(checkpoint)
+    return Blueprint.of(checkpoint), checkpoint_policy(checkpoint)
 
 
 @pytest.mark.parametrize("case", CASES, ids=label)

@@ -21,8 +21,8 @@ import hotloop
 from hotloop import _core
 from hotloop.config import load_config
 from hotloop.config.loader import parse_overrides
+from hotloop.config.tabular.settings import settings as tabular_settings
 from hotloop.ppo.settings import Settings
-from hotloop.tabular.settings import settings as tabular_settings
 from tests.reliability.oddities import nearly, odd_value
 
 # A function, and arguments that it takes: the attack changes some of them.

@@ -150,7 +150,7 @@ def _main() -> None:
     import hotloop.cli
     import hotloop.config
     import hotloop.export.onnx
-    import hotloop.policies.policy
+    import hotloop.loading
     import hotloop.tracking.store
     import hotloop.training.trainer
     import hotloop.training.verification

@@ -8,10 +8,10 @@ import pytest
 from numpy.typing import NDArray
 
 import hotloop
-from hotloop.envs.gymnasium import NativeEnv
+from hotloop.envs.scene import Scene
 from hotloop.errors import RenderError
+from hotloop.integrations.gymnasium import NativeEnv
 from hotloop.rendering import action_text, as_picture, as_text, has_picture
-from hotloop.rendering.scene import Scene
 from tests.playing import VARIANTS, Variant, choose_for, label
 
 DRAWN = [variant for variant in VARIANTS if has_picture(variant[0])]

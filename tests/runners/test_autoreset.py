@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hotloop
-from hotloop.envs.gymnasium import NativeEnv
+from hotloop.integrations.gymnasium import NativeEnv
 from tests.playing import ONE_SEAT, VARIANTS, Variant, choose_for, label
 
 ENVS = 5

@@ -12,8 +12,8 @@ from gymnasium import spaces
 import hotloop
 from hotloop import _core
 from hotloop.config import ConfigError, load_config
+from hotloop.config.tabular import settings
 from hotloop.errors import CheckpointError, TrainingError
-from hotloop.tabular import settings
 
 
 def refusal(env: str, *overrides: str) -> str:

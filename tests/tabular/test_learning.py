@@ -8,8 +8,8 @@ import pytest
 
 import hotloop
 from hotloop.config import load_config
-from hotloop.tabular.session import TabularSession
-from hotloop.training.evaluation import Evaluation
+from hotloop.policies.evaluation import Evaluation
+from hotloop.training.tabular_session import TabularSession
 
 ALGORITHMS = ("q-learning", "sarsa", "expected-sarsa", "double-q-learning")
 

@@ -11,7 +11,7 @@ import hotloop
 from hotloop import _core
 from hotloop.config import load_config
 from hotloop.tabular.player import from_arrays, to_arrays
-from hotloop.tabular.session import TabularSession
+from hotloop.training.tabular_session import TabularSession
 
 
 @given(st.dictionaries(st.integers(0, 2**64 - 2), st.lists(st.floats(-9, 9, width=32), min_size=3, max_size=3)))

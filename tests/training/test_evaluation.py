@@ -8,7 +8,8 @@ import pytest
 
 from hotloop.config import Config, ConfigError, load_config
 from hotloop.envs.spec import native_spec
-from hotloop.training.evaluation import Evaluation, check_fit, evaluate, evaluate_on
+from hotloop.policies.evaluation import Evaluation
+from hotloop.training.evaluation import check_fit, evaluate, evaluate_on
 from hotloop.training.sources import make_runner
 
 ENVS = """

@@ -16,6 +16,7 @@ import hotloop
 from hotloop import _core
 from hotloop.config import ConfigError
 from hotloop.errors import TrainingError
+from hotloop.policies.evaluation import Evaluation
 from hotloop.training import Callback, files, verify
 from hotloop.training.callbacks import (
     CheckpointReport,
@@ -26,7 +27,7 @@ from hotloop.training.callbacks import (
     TroubleReport,
 )
 from hotloop.training.checkpoint import checkpoint_paths
-from hotloop.training.evaluation import Evaluation, Progress, evaluate, evaluation_seed
+from hotloop.training.evaluation import Progress, evaluate, evaluation_seed
 from hotloop.training.runs import Run
 from hotloop.training.session import Session
 from tests.training.processes import recorded

@@ -18,7 +18,7 @@ import numpy as np
 
 from hotloop.bench.measure import Contender, Rate, measure
 from hotloop.config import load_config
-from hotloop.tabular.session import TabularSession
+from hotloop.training.tabular_session import TabularSession
 
 UNIT = "steps/s"
 ALGORITHMS: Final = ("q-learning", "sarsa", "expected-sarsa", "double-q-learning")
@@ -178,9 +178,9 @@ def _with_ranks(case: Case, seconds: float, rounds: int) -> Row:
 
 def _as_rank(task: dict[str, Any]) -> None:
     """Run one rank: rank 0 measures the total, the others work."""
+    from hotloop.config.tabular.settings import settings
+    from hotloop.config.tabular.spaces import spaces
     from hotloop.tabular.mpi import MpiEngine, agreed, serve, world
-    from hotloop.tabular.settings import settings
-    from hotloop.tabular.spaces import spaces
 
     seconds, rounds = task.pop("seconds"), task.pop("rounds")
     config = Case(**task).config()

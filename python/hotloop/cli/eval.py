@@ -11,8 +11,8 @@ from hotloop.cli.output import UserError, emit, tell
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from hotloop.policies.evaluation import Evaluation
     from hotloop.policies.policy import Policy
-    from hotloop.training.evaluation import Evaluation
     from hotloop.training.opponents import Opponents as RunOpponents
 
 
@@ -67,7 +67,7 @@ def evaluate(
     from hotloop.envs.suites import suite_of
     from hotloop.episodes.episode import fresh_seed
     from hotloop.errors import ConfigError, TrainingError
-    from hotloop.policies.policy import Policy
+    from hotloop.loading import checkpoint_policy
     from hotloop.text import plain
     from hotloop.training import evaluate as play
     from hotloop.training.checkpoint import open_policy
@@ -78,7 +78,7 @@ def evaluate(
 
     path = run_lookup.find(run)
     try:
-        agent = Policy(open_policy(path, trust=trust, warn=tell))
+        agent = checkpoint_policy(open_policy(path, trust=trust, warn=tell))
         load_env(agent.env)
         run_folder = _run_folder(agent.path)
         against = None if run_folder is None else opponents_of(run_folder, agent.spec, trust=trust)

@@ -41,13 +41,13 @@ def export(
     from hotloop.errors import ConfigError, ExportError, TrainingError
     from hotloop.export import validation
     from hotloop.export.blueprint import Blueprint
-    from hotloop.policies.policy import Policy
+    from hotloop.loading import checkpoint_policy
     from hotloop.training.checkpoint import open_policy
 
     written: dict[str, Any] = {}
     try:
         checkpoint = open_policy(run_lookup.find(run), trust=trust, warn=tell)
-        blueprint, agent = Blueprint.of(checkpoint), Policy(checkpoint)
+        blueprint, agent = Blueprint.of(checkpoint), checkpoint_policy(checkpoint)
         if onnx is not None:
             from hotloop.export.onnx import write_onnx
 

@@ -137,11 +137,11 @@ def from_name(what: str, changes: list[str], seed: int, episodes: int, trust: bo
     if not is_native(what) and not Path(what).is_dir():
         return Playback(what, options, 1, seed, episodes, shows=_look(what, options))
     from hotloop.episodes.episode import fresh_seed
-    from hotloop.policies.policy import Policy
+    from hotloop.loading import checkpoint_policy
     from hotloop.training.checkpoint import open_policy
 
     path = run_lookup.find(what, [entry["name"] for entry in _core.list_envs()])
-    agent = Policy(open_policy(path, trust=trust, warn=tell))
+    agent = checkpoint_policy(open_policy(path, trust=trust, warn=tell))
     load_env(agent.env)
     changed = {**agent.options, **options}
     shows = None if is_native(agent.env) else _look(agent.env, changed, agent.path.parent.parent, trust=trust)

@@ -16,7 +16,7 @@ def check(config: Config) -> None:
     from hotloop import _core
 
     if config.train.algorithm != "ppo":
-        from hotloop.tabular.checks import check as check_tabular
+        from hotloop.config.tabular.checks import check as check_tabular
 
         if ":" not in config.env.name:
             _check_env(config)

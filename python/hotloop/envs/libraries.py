@@ -13,7 +13,7 @@ from hotloop.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hotloop.rendering.scene import Scene
+    from hotloop.envs.scene import Scene
 
 # The longest text that a library may show of a state.
 _ROOM = 1 << 16

@@ -15,7 +15,7 @@ from hotloop import _core
 
 if TYPE_CHECKING:
     from hotloop.envs.compiled import CompiledEnv
-    from hotloop.rendering import Renderer
+    from hotloop.envs.scene import TextRenderer
 
 NATIVE: Final = "native:"
 COMPILED: Final = "compiled:"
@@ -159,13 +159,13 @@ def short_name(env: str) -> str:
     return env.rpartition(":")[2] if brings_code(env) else env
 
 
-def renderer(env: str) -> Renderer | None:
+def renderer(env: str) -> TextRenderer | None:
     """How an env that brings its code shows itself, if it does."""
     if env.startswith(COMPILED):
         from hotloop.envs.compiled import loaded
 
         found = loaded(env)
-        return cast("Renderer", found) if found is not None and found.shows_itself else None
+        return found if found is not None and found.shows_itself else None
     from hotloop.envs import libraries
 
-    return cast("Renderer | None", libraries.renderer(env))
+    return libraries.renderer(env)

@@ -19,8 +19,8 @@ def register_gymnasium() -> None:
             # The core ends episodes at their limit itself (option `max_steps`): no TimeLimit wrapper on top.
             register(
                 id,
-                entry_point="hotloop.envs.gymnasium:NativeEnv",
-                vector_entry_point="hotloop.runners.make:make_gymnasium_vec",
+                entry_point="hotloop.integrations.gymnasium:NativeEnv",
+                vector_entry_point="hotloop.make:make_gymnasium_vec",
                 kwargs={"native_name": env["name"]},
             )
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from hotloop import _core
 from hotloop.envs.registry import is_native
+from hotloop.envs.scene import Scene, scenes
 from hotloop.envs.spec import EnvSpec
-from hotloop.rendering.scene import Scene, scenes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

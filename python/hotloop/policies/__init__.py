@@ -1,1 +1,1 @@
-"""What a policy is, in data, and how one that was learned acts."""
+"""Policies: their specs, and trained ones that act."""

@@ -1,128 +1,94 @@
-"""A policy that was learned, ready to act."""
+"""A trained policy with the conveniences of acting: single observations, masks, recurrent state."""
 
 from __future__ import annotations
 
-import warnings
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hotloop.envs.spec import EnvSpec
-from hotloop.errors import CheckpointError, ConfigError
-from hotloop.ppo.learners import build_player
-
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from hotloop.envs.spec import EnvSpec
     from hotloop.policies.protocol import BatchPolicy
-    from hotloop.training.checkpoint import Checkpoint
-
-
-def load(path: str | Path, *, trust: bool = False) -> Policy:
-    """The policy of a run (its best checkpoint, the last if none was evaluated), or of one checkpoint.
-
-    Loading reads arrays and JSON. A run from elsewhere that names code is refused without `trust`. If the best
-    checkpoint is damaged, another one is taken, with a warning.
-
-    >>> from hotloop import train
-    >>> run = train("cartpole", steps=2048, home=getfixture("tmp_path"))
-    >>> load(run.path).act([0.0, 0.0, 0.0, 0.0]) in (0, 1)
-    True
-    """
-    from hotloop.training.checkpoint import open_policy
-
-    return Policy(open_policy(Path(path), trust=trust, warn=_warn))
-
-
-def _warn(message: str) -> None:
-    warnings.warn(message, stacklevel=4)
-
-
-def _player(checkpoint: Checkpoint, spec: EnvSpec) -> BatchPolicy:
-    """What acts: a table, or a native policy with its weights."""
-    manifest = checkpoint.manifest
-    if "table" in manifest:
-        from hotloop.tabular.player import TablePlayer, load_table
-
-        return TablePlayer(load_table(checkpoint))
-    learner = build_player(spec, manifest["policy"], manifest["normalize_observations"])
-    weights, statistics = checkpoint.policy()
-    learner.set_arrays(weights)
-    learner.set_state(statistics)
-    return learner
 
 
 class Policy:
-    """BatchPolicy as a checkpoint's policy does."""
+    """The policy of a checkpoint; `hotloop.load` returns one.
 
-    def __init__(self, checkpoint: Checkpoint, *, seed: int = 0) -> None:
-        manifest = checkpoint.manifest
-        self.path = checkpoint.path
+    Args:
+        learner: The network or table that acts on batches.
+        spec: The env's spec. It comes from the checkpoint, so that acting needs neither the env nor its packages.
+        path: The checkpoint's directory.
+        manifest: The checkpoint's manifest.
+        seed: The seed of sampled actions.
+    """
+
+    def __init__(
+        self, learner: BatchPolicy, spec: EnvSpec, path: Path, manifest: Mapping[str, Any], *, seed: int = 0
+    ) -> None:
+        self.path = path
         self.env: str = manifest["env"]
         self.options: dict[str, Any] = manifest["options"]
         self.action_repeat: int = manifest["action_repeat"]
         self.steps: int = manifest["steps"]
         self.gamma: float | None = manifest.get("gamma")
-        # The spaces are kept with the policy, so that acting needs neither the env nor what the env needs.
-        try:
-            self.spec = EnvSpec.from_json(manifest)
-            self._learner = _player(checkpoint, self.spec)
-        except (KeyError, TypeError, ValueError, RuntimeError, MemoryError) as error:
-            if isinstance(error, CheckpointError | ConfigError):
-                raise
-            raise CheckpointError(f"the checkpoint {checkpoint.path} is damaged: {error}") from None
+        self.spec = spec
+        self._learner = learner
         self._seed = seed
-        self._drawn = 0
+        self._samples = 0
         self._memory: NDArray[np.float32] | None = None
 
     @property
     def learner(self) -> BatchPolicy:
-        """The native policy or table, for batches without conveniences."""
+        """The network or table itself, for batches."""
         return self._learner
 
     def act(self, obs: ArrayLike, *, deterministic: bool = True, mask: ArrayLike | None = None) -> Any:
-        """What the policy does, given one observation or a batch of them.
+        """Return the action for one observation, or the actions for a batch.
 
-        A policy with memory remembers each row of the batch from call to call; `reset` tells it that episodes begin.
+        A recurrent policy keeps the state of each row from call to call; call `reset` where episodes begin.
 
         Args:
             obs: One observation, or several along the first axis.
-            deterministic: Whether to take the most probable action; otherwise actions are drawn.
-            mask: Which choices are allowed, in the shape of `obs`'s batch.
+            deterministic: Whether to take the most probable action; otherwise actions are sampled.
+            mask: Which choices are allowed, in the batch shape of `obs`.
         """
-        seen, single = self._batch(obs)
-        allowed = self._mask(mask, len(seen))
+        batch, single = self._batch(obs)
+        allowed = self._mask(mask, len(batch))
         actions, _, _ = self._learner.act(
-            seen,
+            batch,
             allowed,
             deterministic=deterministic,
             seed=self._seed,
-            step=self._drawn,
-            memory=self._remembered(len(seen)),
+            step=self._samples,
+            memory=self._state(len(batch)),
         )
-        self._drawn += not deterministic
+        self._samples += not deterministic
         if not single:
             return actions
         action = actions[0]
         return int(action) if action.ndim == 0 else action
 
     def reset(self, rows: ArrayLike | None = None) -> None:
-        """Forgets what was remembered: of all rows, or of those that a mask or indices name.
+        """Clear the recurrent state of all rows, or of those that a mask or indices select.
 
-        To be called where episodes begin; for a policy without memory it does nothing.
+        Call it where episodes begin; it has no effect on policies without memory.
         """
         if rows is None:
             self._memory = None
         elif self._memory is not None:
             self._memory[np.asarray(rows)] = 0.0
 
-    def _remembered(self, rows: int) -> NDArray[np.float32]:
+    def _state(self, rows: int) -> NDArray[np.float32]:
         if self._memory is None or (self._learner.memory_len == 0 and len(self._memory) != rows):
             self._memory = np.zeros((rows, self._learner.memory_len), np.float32)
         if len(self._memory) != rows:
             raise ValueError(
-                f"obs has {rows} rows, but this policy remembers {len(self._memory)}: "
-                "call reset() where other episodes begin"
+                f"obs has {rows} rows, but this policy keeps the recurrent state of {len(self._memory)}: "
+                "call reset() before acting in other episodes"
             )
         return self._memory
 
@@ -131,7 +97,7 @@ class Policy:
         shape, states = observation.shape, observation.states
         given = np.asarray(obs)
         if states and given.dtype.kind not in "iu":
-            raise TypeError(f"obs has dtype {given.dtype}: {self.env} shows whole numbers")
+            raise TypeError(f"obs has dtype {given.dtype}: the observations of {self.env} are whole numbers")
         array = np.asarray(given, observation.dtype, order="C")
         single = array.shape == shape
         if not single and array.shape[1:] != shape:
@@ -140,7 +106,7 @@ class Policy:
         if states and batch.size and not 0 <= batch.min() <= batch.max() < states:
             raise ValueError(f"obs holds {batch.min()} to {batch.max()}: expected 0 to {states - 1}")
         if batch.dtype == np.float32 and not np.isfinite(batch).all():
-            raise ValueError("obs holds a number that is not finite: the policy has never seen one")
+            raise ValueError("obs holds a number that is not finite: expected finite numbers")
         return batch, single
 
     def _mask(self, mask: ArrayLike | None, rows: int) -> NDArray[np.int8] | None:

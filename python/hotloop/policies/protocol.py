@@ -1,4 +1,4 @@
-"""What acts on batches: a native policy, or a table."""
+"""The interface of everything that acts on batches: networks and tables."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ if TYPE_CHECKING:
 
 
 class BatchPolicy(Protocol):
-    """Gives actions for observations; what else it gives depends on what it is."""
+    """Chooses actions for a batch of observations."""
 
     @property
     def memory_len(self) -> int:
-        """How many numbers it remembers of a row."""
+        """Size of the recurrent state of a row; 0 without memory."""
 
     def act(
         self,
@@ -28,4 +28,4 @@ class BatchPolicy(Protocol):
         memory: NDArray[np.float32] | None = None,
         valid: NDArray[np.bool_] | None = None,
     ) -> tuple[NDArray[Any], Any, Any]:
-        """Actions first."""
+        """Return the actions, and two values that depend on the kind of policy (log-probabilities and values)."""

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
+from hotloop.envs.scene import Scene
 from hotloop.errors import RenderError
-from hotloop.rendering.scene import Scene
 
 if TYPE_CHECKING:
     import numpy as np
@@ -44,7 +44,7 @@ def renderer(env: str) -> Renderer | None:
     if ":" in env:
         from hotloop.envs import loader
 
-        return loader.renderer(env)
+        return cast("Renderer | None", loader.renderer(env))
     name = f"hotloop.rendering.envs.{env.replace('-', '_')}"
     try:
         module: Any = importlib.import_module(name)

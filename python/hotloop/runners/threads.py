@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
@@ -13,8 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 from hotloop import _core
 from hotloop.envs.spaces import action_space, observation_space
 from hotloop.envs.spec import EnvSpec
-from hotloop.rendering import MODES, as_picture, as_text, check_mode, pace
-from hotloop.rendering.scene import scenes
 from hotloop.runners import arguments
 from hotloop.runners.base import Runner
 from hotloop.runners.batch import Batch
@@ -27,6 +25,17 @@ if TYPE_CHECKING:
     from hotloop.runners.base import Out, Seen, Step
 
 _OUTCOME = ("obs", "reward", "terminated", "truncated")
+
+
+class EnvRenderer(Protocol):
+    """Renders the envs of a pool."""
+
+    modes: Sequence[str]
+    mode: str | None
+    fps: float
+
+    def render(self, pool: _core.Pool, options: Mapping[str, Any]) -> tuple[Any, ...] | None:
+        """Return a frame per env; `None` without a mode."""
 
 
 class ThreadRunner(Runner):
@@ -54,9 +63,8 @@ class ThreadRunner(Runner):
         first_env: int = 0,
         pin_threads: bool = False,
         action_repeat: int = 1,
-        render_mode: str | None = None,
+        renderer: EnvRenderer | None = None,
     ) -> None:
-        check_mode(env, render_mode)
         mode = arguments.autoreset(autoreset_mode)
         wanted = arguments.names("infos", infos)
         self._pool = _core.Pool(
@@ -83,8 +91,11 @@ class ThreadRunner(Runner):
         self.first_env = first_env
         self.action_repeat = action_repeat
         self.options = self._pool.options()
-        self.metadata = {"autoreset_mode": mode, "render_modes": list(MODES), "render_fps": pace(env)}
-        self.render_mode = render_mode
+        self.metadata = {"autoreset_mode": mode, "render_modes": []}
+        if renderer is not None:
+            self.metadata |= {"render_modes": list(renderer.modes), "render_fps": renderer.fps}
+        self.render_mode = None if renderer is None else renderer.mode
+        self._renderer = renderer
         self.single_observation_space = observation_space(spec.observation)
         self.single_action_space = action_space(spec.action)
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
@@ -246,10 +257,7 @@ class ThreadRunner(Runner):
 
     def render(self) -> tuple[Any, ...] | None:
         """Every env as it is now, as `render_mode` says; `None` if it says nothing."""
-        if self.render_mode is None:
-            return None
-        show = as_text if self.render_mode == "ansi" else as_picture
-        return tuple(show(scene) for scene in scenes(self.name, self._pool, self._pool.options()))
+        return None if self._renderer is None else self._renderer.render(self._pool, self._pool.options())
 
     def snapshot(self) -> bytes:
         """The whole state of every env: fields, counters, random streams, current and pending options."""

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hotloop.config import Config
-    from hotloop.tabular.spaces import Spaces
-    from hotloop.training.evaluation import Evaluation
+    from hotloop.config.tabular.spaces import Spaces
+    from hotloop.policies.evaluation import Evaluation
 
 _ABOUT = {
     "one": "native, one thread",
@@ -114,7 +114,7 @@ class NativeEngine:
 
 def make_engine(config: Config, spaces: Spaces, settings: dict[str, Any]) -> Engine:
     """The engine that the config asks for."""
-    from hotloop.tabular.spaces import GYMNASIUM
+    from hotloop.config.tabular.spaces import GYMNASIUM
 
     if config.env.name.startswith(GYMNASIUM):
         from hotloop.tabular.external import ExternalEngine

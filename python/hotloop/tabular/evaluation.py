@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from hotloop import _core
-from hotloop.training.evaluation import Evaluation
+from hotloop.policies.evaluation import Evaluation
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hotloop import _core
+from hotloop.config.tabular.spaces import make_gymnasium
 from hotloop.errors import TrainingError
-from hotloop.tabular.spaces import make_gymnasium
-from hotloop.training.evaluation import Evaluation
+from hotloop.policies.evaluation import Evaluation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hotloop.config import Config
-    from hotloop.tabular.spaces import Spaces
+    from hotloop.config.tabular.spaces import Spaces
 
 
 class ExternalEngine:

@@ -17,7 +17,7 @@ import sys
 import time
 import traceback
 import zlib
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from mpi4py import MPI
 
     from hotloop.config import Config
-    from hotloop.tabular.spaces import Spaces
-    from hotloop.training.runs import Run
+    from hotloop.config.tabular.spaces import Spaces
 
+R = TypeVar("R")
 _ROWS: Final = 1
 _STOP: Final = 2
 _DEATH: Final = 3
@@ -296,13 +296,13 @@ def agreed(config: Config | None) -> Config:
     return config or build(known[0])
 
 
-def together(config: Config | None, lead: Callable[[], Run]) -> Run:
+def together(config: Config | None, lead: Callable[[], R]) -> R:
     """Rank 0 leads, the others serve; all get what came of it. A rank that fails ends the job."""
     ranks = world()
     try:
         if ranks.Get_rank():
             serve(agreed(config))
-        run: Run = ranks.bcast(None if ranks.Get_rank() else lead())
+        run: R = ranks.bcast(None if ranks.Get_rank() else lead())
     except DisagreementError:
         if ranks.Get_rank():
             raise SystemExit(2) from None
@@ -326,8 +326,8 @@ def _abort(ranks: MPI.Intracomm, error: BaseException) -> None:
 
 def serve(config: Config) -> None:
     """What every rank but 0 does: rounds, until rank 0 says that it is over."""
-    from hotloop.tabular.settings import settings
-    from hotloop.tabular.spaces import spaces
+    from hotloop.config.tabular.settings import settings
+    from hotloop.config.tabular.spaces import spaces
 
     # Rank 0 hears of signals and decides what follows from them.
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -12,7 +12,7 @@ from hotloop.errors import CheckpointError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hotloop.training.checkpoint import Arrays, Checkpoint
+    Arrays = dict[str, NDArray[Any]]
 
 
 class TablePlayer:
@@ -60,12 +60,3 @@ def from_arrays(arrays: Arrays, description: dict[str, Any]) -> _core.QTable:
         return _core.QTable(description["states"], description["actions"], description["initial_value"], plain)
     except ValueError as error:
         raise CheckpointError(f"this is no table of that kind: {error}") from None
-
-
-def load_table(checkpoint: Checkpoint) -> _core.QTable:
-    """The table of a checkpoint."""
-    table = checkpoint.manifest.get("table")
-    if table is None:
-        raise CheckpointError(f"{checkpoint.path} holds a policy of {checkpoint.manifest['env']!r} that is no table")
-    weights, _ = checkpoint.policy()
-    return from_arrays(weights, table)

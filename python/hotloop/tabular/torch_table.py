@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     import torch
 
     from hotloop.config import Config
-    from hotloop.tabular.spaces import Spaces
-    from hotloop.training.evaluation import Evaluation
+    from hotloop.config.tabular.spaces import Spaces
+    from hotloop.policies.evaluation import Evaluation
 
 
 def choose_device(wanted: str) -> torch.device:

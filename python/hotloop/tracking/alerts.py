@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from hotloop.training.callbacks import IterationReport
+from typing import Final, Protocol
 
 # What part of all that was gained must be lost again.
 _LOST: Final = 0.5
@@ -15,6 +12,17 @@ _CLEAR: Final = 5.0
 # Finished episodes before which a mean says little.
 _FEWEST: Final = 50
 _NUMBERS: Final = ("policy_loss", "value_loss", "entropy", "kl", "gradient_norm")
+
+
+class Record(Protocol):
+    """The part of a record that alerts depend on."""
+
+    @property
+    def return_recent(self) -> float: ...  # noqa: D102
+    @property
+    def return_std(self) -> float: ...  # noqa: D102
+    @property
+    def episodes(self) -> int: ...  # noqa: D102
 
 
 class Alerts:
@@ -31,11 +39,11 @@ class Alerts:
         """Numbers that were finite once: not every algorithm has all of them."""
         self._broken: tuple[str, ...] = ()
 
-    def look(self, report: IterationReport) -> list[tuple[str, str]]:
+    def look(self, report: Record) -> list[tuple[str, str]]:
         """Kinds and words of what is new."""
         return [*self._look_at_return(report), *self._look_at_numbers(report)]
 
-    def _look_at_return(self, report: IterationReport) -> list[tuple[str, str]]:
+    def _look_at_return(self, report: Record) -> list[tuple[str, str]]:
         now = report.return_recent
         if not math.isfinite(now) or report.episodes < min(_FEWEST, self._recent):
             return []
@@ -53,7 +61,7 @@ class Alerts:
         self._collapsed = True
         return [("return-collapsed", f"the return collapsed: {now:.4g}, after {self._best:.4g}")]
 
-    def _look_at_numbers(self, report: IterationReport) -> list[tuple[str, str]]:
+    def _look_at_numbers(self, report: Record) -> list[tuple[str, str]]:
         finite = {name for name in _NUMBERS if math.isfinite(getattr(report, name))}
         self._measured |= finite
         broken = tuple(name for name in _NUMBERS if name in self._measured - finite)

@@ -4,10 +4,11 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from hotloop.errors import TrainingError
+    from hotloop.policies.evaluation import Evaluation
     from hotloop.training.api import train
     from hotloop.training.callbacks import Callback
     from hotloop.training.control import Controller, Decision, Situation
-    from hotloop.training.evaluation import Evaluation, evaluate
+    from hotloop.training.evaluation import evaluate
     from hotloop.training.runs import Run
     from hotloop.training.verification import Verification, verify
 

@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hotloop.config import Config
+    from hotloop.policies.evaluation import Evaluation
     from hotloop.runners.health import WorkerHealth
-    from hotloop.training.evaluation import Evaluation
     from hotloop.training.runs import Run
 
 

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from hotloop.errors import TrainingError
 
 if TYPE_CHECKING:
+    from hotloop.policies.evaluation import Evaluation
     from hotloop.training.callbacks import IterationReport
     from hotloop.training.counters import Counters
-    from hotloop.training.evaluation import Evaluation
 
 
 @dataclass(frozen=True)

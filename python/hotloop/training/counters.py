@@ -8,9 +8,9 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
+from hotloop.policies.evaluation import Evaluation
 from hotloop.training.callbacks import IterationReport, Statistics, TimeSplit
 from hotloop.training.control import ControlState
-from hotloop.training.evaluation import Evaluation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

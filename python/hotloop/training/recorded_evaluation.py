@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from hotloop.policies.evaluation import Evaluation
     from hotloop.policies.policy import Policy
-    from hotloop.training.evaluation import Evaluation
 
 
 def repeat_evaluation(policy: Policy, event: dict[str, Any]) -> Evaluation | None:

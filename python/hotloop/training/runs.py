@@ -21,9 +21,9 @@ from hotloop.training.files import UnreadableFileError, write_atomically
 
 if TYPE_CHECKING:
     from hotloop.config import Config
+    from hotloop.policies.evaluation import Evaluation
     from hotloop.tracking.store_url import StoreUrl
     from hotloop.training.checkpoint import Arrays
-    from hotloop.training.evaluation import Evaluation
 
 CONFIG: Final = "config.yaml"
 STATUS: Final = "run.json"

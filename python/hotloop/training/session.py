@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any
 from hotloop.envs.registry import is_native
 from hotloop.episodes.best_replays import Top
 from hotloop.errors import CheckpointError, ConfigError, UnusableCheckpointError
+from hotloop.policies.evaluation import Evaluation
 from hotloop.policies.spec import description
 from hotloop.ppo.learners import Learner, build, choose
 from hotloop.ppo.settings import Settings
 from hotloop.training import checkpoint as checkpoints
 from hotloop.training.controllers import controllers_from
 from hotloop.training.counters import Counters, Since
-from hotloop.training.evaluation import Evaluation, Progress, evaluate, evaluate_on, evaluation_seed
 from hotloop.training.evaluation import Opponents as EvaluationOpponents
+from hotloop.training.evaluation import Progress, evaluate, evaluate_on, evaluation_seed
 from hotloop.training.manifest import check_ownership, identity, manifest
 from hotloop.training.opponents import Opponents
 from hotloop.training.session_protocol import Summary

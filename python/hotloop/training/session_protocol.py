@@ -11,13 +11,14 @@ if TYPE_CHECKING:
 
     from hotloop.config import Config
     from hotloop.episodes.best_replays import Top
+    from hotloop.policies.evaluation import Evaluation
     from hotloop.runners.health import WorkerHealth
     from hotloop.runners.reports import Fault
     from hotloop.training.callbacks import IterationReport
     from hotloop.training.checkpoint import Arrays, Checkpoint
     from hotloop.training.control import Controller, Decision
     from hotloop.training.counters import Counters
-    from hotloop.training.evaluation import Evaluation, Progress
+    from hotloop.training.evaluation import Progress
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,7 @@ def open_session(
 ) -> TrainingSession:
     """Return a session of the algorithm that `train.algorithm` names, at the start of a run."""
     if config.train.algorithm != "ppo":
-        from hotloop.tabular.session import TabularSession
+        from hotloop.training.tabular_session import TabularSession
 
         return TabularSession(config, first=first, attempt=attempt, debug=debug)
     from hotloop.training.session import Session

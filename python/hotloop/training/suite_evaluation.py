@@ -7,7 +7,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hotloop.training.evaluation import Evaluation, evaluate
+from hotloop.policies.evaluation import Evaluation
+from hotloop.training.evaluation import evaluate
 
 if TYPE_CHECKING:
     from hotloop.envs.suites import Cell, Suite

@@ -304,7 +304,7 @@ def _check_evaluations(
     native: bool,
 ) -> tuple[list[str], list[str]]:
     """Play what `hotloop eval` recorded again; return what differs, and what cannot be played."""
-    from hotloop.policies.policy import Policy
+    from hotloop.loading import checkpoint_policy
     from hotloop.text import plain
     from hotloop.training.recorded_evaluation import repeat_evaluation
 
@@ -319,7 +319,7 @@ def _check_evaluations(
             unplayed.append(f"an evaluation by 'hotloop eval' at step {steps}")
             continue
         try:
-            again = repeat_evaluation(Policy(checkpoint), event)
+            again = repeat_evaluation(checkpoint_policy(checkpoint), event)
         except (KeyError, TypeError, ValueError) as error:
             found.append(f"eval at step {steps} cannot be played again: {error}")
             continue

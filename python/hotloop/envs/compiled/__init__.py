@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     import gymnasium
 
     from hotloop.envs.compiled.uncompiled import Failures
-    from hotloop.rendering.scene import Scene
-    from hotloop.runners.threads import ThreadRunner
+    from hotloop.envs.scene import Scene
 
 __all__ = [
     "Bytes",
@@ -141,18 +140,6 @@ class CompiledEnv:
 
     def __repr__(self) -> str:
         return f"CompiledEnv({self.name!r})"
-
-
-def runner_of(name: str) -> type[ThreadRunner]:
-    """The runner of a loaded env."""
-    from hotloop.runners.threads import ThreadRunner
-
-    env = _loaded[name]
-    if env.failures is None:
-        return ThreadRunner
-    from hotloop.envs.compiled.uncompiled import UncompiledRunner
-
-    return type("UncompiledRunner", (UncompiledRunner,), {"failures": env.failures})
 
 
 def loaded(name: str) -> CompiledEnv | None:

@@ -13,14 +13,12 @@ from numpy.typing import NDArray
 
 from hotloop.envs import abi
 from hotloop.envs.compiled.functions import Rng
-from hotloop.runners.threads import ThreadRunner
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hotloop.envs.compiled.declaration import Declared
     from hotloop.envs.compiled.spaces import Layout
-    from hotloop.runners.batch import Batch
 
 
 class PlainArray(np.ndarray[Any, Any]):
@@ -164,27 +162,3 @@ def _outcome(declared: Declared, told: Any) -> tuple[list[float], bool, bool]:
     if len(reward) != max(1, len(declared.terms)) or not all(isinstance(x, bool | np.bool_) for x in told[1:]):
         raise TypeError(expected)
     return list(reward), bool(told[1]), bool(told[2]) if len(told) == 3 else False
-
-
-class UncompiledRunner(ThreadRunner):
-    """The native runner, in which what an env raises comes through."""
-
-    failures: Failures
-
-    def step(self, actions: Any, out: Any = None) -> Any:
-        """As the native runner's; raises what an env raised."""
-        result = super().step(actions, out)
-        self.failures.raise_first()
-        return result
-
-    def reset(self, **keywords: Any) -> Any:
-        """As the native runner's; raises what an env raised."""
-        result = super().reset(**keywords)
-        self.failures.raise_first()
-        return result
-
-    def recv(self, count: int | None = None) -> Batch:
-        """As the native runner's; raises what an env raised."""
-        result = super().recv(count)
-        self.failures.raise_first()
-        return result

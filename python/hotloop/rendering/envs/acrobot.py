@@ -2,8 +2,8 @@
 
 import math
 
+from hotloop.envs.scene import Scene
 from hotloop.rendering.drawing import BLUE, GREEN, GREY, INK, ORANGE, YELLOW, Drawing
-from hotloop.rendering.scene import Scene
 
 ACTIONS = ("turn back", "rest", "turn on")
 PACE = 15.0

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from hotloop.envs.cage2.network import HOSTS, RED_ACTIONS, RED_AGENTS, SUBNETS, blue_action_name
+from hotloop.envs.scene import Scene
 from hotloop.rendering.drawing import BLUE, GREEN, GREY, INK, ORANGE, PALE, RED, YELLOW, Colour, Drawing, blend
-from hotloop.rendering.scene import Scene
 
 PACE = 2.0
 _TRUE = ("clean", "user", "privileged")

@@ -2,8 +2,8 @@
 
 import math
 
+from hotloop.envs.scene import Scene
 from hotloop.rendering.drawing import BLUE, GREY, INK, ORANGE, YELLOW, Drawing
-from hotloop.rendering.scene import Scene
 
 ACTIONS = ("push left", "push right")
 PACE = 50.0

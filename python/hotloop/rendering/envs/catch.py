@@ -1,8 +1,8 @@
 """`catch`: the picture itself, with the ball where it is; a ring says that it cannot be seen there."""
 
+from hotloop.envs.scene import Scene
 from hotloop.rendering.board import board, middle
 from hotloop.rendering.drawing import BLUE, GREEN, GREY, ORANGE, PALE, RED, Drawing, blend
-from hotloop.rendering.scene import Scene
 
 ACTIONS = ("left", "stay", "right")
 PACE = 6.0

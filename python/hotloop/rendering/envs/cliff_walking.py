@@ -1,8 +1,8 @@
 """`cliff-walking`: the way along the cliff."""
 
+from hotloop.envs.scene import Scene
 from hotloop.rendering.board import board, figure, marked, middle
 from hotloop.rendering.drawing import GREEN, INK, RED, YELLOW, Drawing, blend
-from hotloop.rendering.scene import Scene
 
 ACTIONS = ("up", "right", "down", "left")
 PACE = 4.0

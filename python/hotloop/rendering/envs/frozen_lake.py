@@ -1,8 +1,8 @@
 """`frozen-lake`: the lake from above, with its holes."""
 
+from hotloop.envs.scene import Scene
 from hotloop.rendering.board import board, figure, marked, middle
 from hotloop.rendering.drawing import BLUE, GREEN, INK, RED, SKY, YELLOW, Drawing, blend
-from hotloop.rendering.scene import Scene
 
 ACTIONS = ("left", "down", "right", "up")
 PACE = 4.0

@@ -2,8 +2,8 @@
 
 import math
 
+from hotloop.envs.scene import Scene
 from hotloop.rendering.drawing import BLUE, GREEN, INK, RED, SKY, Drawing, Point, blend
-from hotloop.rendering.scene import Scene
 
 ACTIONS = ("push left", "coast", "push right")
 PACE = 30.0

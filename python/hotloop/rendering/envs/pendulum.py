@@ -2,8 +2,8 @@
 
 import math
 
+from hotloop.envs.scene import Scene
 from hotloop.rendering.drawing import GREY, INK, ORANGE, PALE, RED, Drawing
-from hotloop.rendering.scene import Scene
 
 PACE = 20.0
 _MOST_TORQUE = 2.0

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from hotloop.envs.scene import Scene
 from hotloop.rendering.drawing import BLUE, GREEN, GREY, INK, ORANGE, PALE, RED, YELLOW, Drawing, blend
-from hotloop.rendering.scene import Scene
 
 PACE = 4.0
 _COLOURS = (BLUE, ORANGE, GREEN, YELLOW, RED, GREY)

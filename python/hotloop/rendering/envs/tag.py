@@ -1,8 +1,8 @@
 """`tag`: the grid with its walls, taggers and runners; who was caught lies in grey."""
 
+from hotloop.envs.scene import Scene
 from hotloop.rendering.board import board, figure, middle
 from hotloop.rendering.drawing import BLUE, GREY, INK, PALE, RED, Drawing, Point, blend
-from hotloop.rendering.scene import Scene
 
 ACTIONS = ("stay", "north", "south", "west", "east")
 PACE = 6.0

@@ -1,5 +1,6 @@
 """`taxi`: the town with its four stands and walls."""
 
+from hotloop.envs.scene import Scene
 from hotloop.rendering.board import board, figure, middle
 from hotloop.rendering.drawing import (
     BLUE,
@@ -13,7 +14,6 @@ from hotloop.rendering.drawing import (
     Drawing,
     blend,
 )
-from hotloop.rendering.scene import Scene
 
 ACTIONS = ("south", "north", "east", "west", "pick up", "drop off")
 PACE = 4.0

@@ -1,8 +1,8 @@
 """`tictactoe`: the board, with X for whoever moved first."""
 
+from hotloop.envs.scene import Scene
 from hotloop.rendering.board import board, middle
 from hotloop.rendering.drawing import BLUE, GREY, ORANGE, PAPER, Drawing, blend
-from hotloop.rendering.scene import Scene
 
 ACTIONS = tuple(f"{row} {column}" for row in ("top", "middle", "bottom") for column in ("left", "middle", "right"))
 PACE = 1.5

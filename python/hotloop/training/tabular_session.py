@@ -7,15 +7,16 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING
 
+from hotloop.config.tabular.settings import settings, threads
+from hotloop.config.tabular.spaces import spaces
 from hotloop.errors import CheckpointError, TrainingError, UnusableCheckpointError
+from hotloop.policies.evaluation import Evaluation
 from hotloop.tabular.engines import make_engine
 from hotloop.tabular.evaluation import evaluate_exactly, exact_options
 from hotloop.tabular.player import TablePlayer, from_arrays, to_arrays
-from hotloop.tabular.settings import settings, threads
-from hotloop.tabular.spaces import spaces
 from hotloop.training import checkpoint as checkpoints
 from hotloop.training.counters import Counters, Since
-from hotloop.training.evaluation import Evaluation, Progress, evaluate, evaluation_seed
+from hotloop.training.evaluation import Progress, evaluate, evaluation_seed
 from hotloop.training.manifest import check_ownership, identity, manifest
 from hotloop.training.session_protocol import Summary
 

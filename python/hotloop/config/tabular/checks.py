@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 def check(config: Config) -> None:
     """Raises a `ConfigError` that says what to change."""
-    from hotloop.tabular.settings import check_table
-    from hotloop.tabular.spaces import GYMNASIUM, spaces
+    from hotloop.config.tabular.settings import check_table
+    from hotloop.config.tabular.spaces import GYMNASIUM, spaces
 
     tabular, algorithm = config.tabular, config.train.algorithm
     _check_schedules(config)

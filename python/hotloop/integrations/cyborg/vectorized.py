@@ -8,8 +8,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-import hotloop
 from hotloop.envs.cage2.network import FULL_ACTIONS, HOSTS, red_agent_name
+from hotloop.make import make_vec
 
 _SCENARIO: Final = "Scenario2"
 _WINDOWS: Final = frozenset(("Enterprise1", "Enterprise2", "User0", "User1", "User2"))
@@ -51,7 +51,7 @@ class VectorizedCAGE2Envs:
         self.n_envs = n_envs
         self.scenario_path = scenario_path
         self.red_agent_type = red_agent_type
-        self._envs = hotloop.make_vec(
+        self._envs = make_vec(
             "cage2",
             num_envs=n_envs,
             num_threads=num_threads,

@@ -1,10 +1,10 @@
-"""What there is to see of one env at one moment."""
+"""Scenes: the state of one env at one moment, as renderers read it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,6 +31,13 @@ class Scene:
     def whole(self, field: str) -> int:
         """A field of the state that is one whole number."""
         return int(self.state[field].item())
+
+
+class TextRenderer(Protocol):
+    """The way an env with code of its own shows itself."""
+
+    def text(self, scene: Scene) -> str:
+        """Return the scene as text."""
 
 
 def scenes(

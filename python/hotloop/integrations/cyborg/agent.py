@@ -1,4 +1,4 @@
-"""A trained policy in the form that the challenge's evaluation expects of an agent."""
+"""A trained policy as an agent of the challenge's evaluation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from hotloop.envs.cage2.network import BITS, FULL_ACTIONS
 from hotloop.envs.cage2.notebook import Notebook
-from hotloop.policies.policy import load
+from hotloop.loading import load
 
 
 class ChallengeAgent:

@@ -10,7 +10,7 @@ from hotloop.errors import ConfigError
 
 if TYPE_CHECKING:
     from hotloop.config import Config
-    from hotloop.tabular.spaces import Spaces
+    from hotloop.config.tabular.spaces import Spaces
 
 
 def threads(config: Config) -> int:

@@ -12,7 +12,7 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 from stable_baselines3.common.vec_env import VecEnv
 
-from hotloop.runners.make import make_vec
+from hotloop.make import make_vec
 
 if TYPE_CHECKING:
     import gymnasium

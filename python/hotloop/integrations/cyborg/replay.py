@@ -57,10 +57,10 @@ def replay(trace: Mapping[str, ArrayLike], red: str, *, variant: str = "official
     recorded = _checked(trace)
     if red not in RED_AGENTS:
         raise ValueError(f"red is {red!r}: a recording has one of {', '.join(RED_AGENTS)}")
-    import hotloop
+    from hotloop.make import make_vec
 
     episodes, steps = recorded["act"].shape
-    envs = hotloop.make_vec(
+    envs = make_vec(
         "cage2",
         num_envs=episodes,
         options={"red": red, "variant": variant, "lengths": [0]},

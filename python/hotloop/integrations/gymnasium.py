@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hotloop import _core
+from hotloop.envs.scene import scenes
 from hotloop.envs.spaces import LegalDiscrete, action_space, observation_space
 from hotloop.envs.spec import DiscreteAction, DiscreteObservation, native_spec
 from hotloop.rendering import MODES, as_picture, as_text, check_mode, pace
-from hotloop.rendering.scene import scenes
 
 
 class NativeEnv(gymnasium.Env[Any, Any]):

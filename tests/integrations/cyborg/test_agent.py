@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import hotloop
-from hotloop.envs.cage2 import ChallengeAgent
+from hotloop.integrations.cyborg import ChallengeAgent
 
 
 @pytest.fixture(scope="module", params=[("compact", "memory"), ("full", "bits")], ids="-".join)

@@ -9,7 +9,7 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 import hotloop
-from hotloop.envs.gymnasium import NativeEnv
+from hotloop.integrations.gymnasium import NativeEnv
 from tests.playing import ONE_SEAT, Variant, label
 
 ONE_SEAT_IDS = [env.gymnasium_id for env in hotloop.list_envs() if env.seats == 1]

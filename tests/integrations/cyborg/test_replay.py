@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hotloop.envs.cage2 import replay
+from hotloop.integrations.cyborg import replay
 
 DATA = Path(__file__).parents[2] / "data" / "cage2"
 RECORDINGS = {

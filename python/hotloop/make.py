@@ -12,6 +12,7 @@ from gymnasium.vector import AutoresetMode
 
 from hotloop.envs.loader import COMPILED, load_env
 from hotloop.envs.registry import is_native, native_name
+from hotloop.rendering.pool import PoolRenderer
 from hotloop.runners.base import Runner
 from hotloop.runners.health import Limits
 from hotloop.runners.threads import ThreadRunner
@@ -113,7 +114,7 @@ def make_vec(
         first_env=first_env,
         pin_threads=pin_threads,
         action_repeat=action_repeat,
-        render_mode=render_mode,
+        renderer=PoolRenderer(env, render_mode),
     )
 
 
@@ -126,9 +127,13 @@ def _is_compiled(env: object) -> TypeGuard[CompiledEnv]:
 def _thread_runner(env: str) -> type[ThreadRunner]:
     """The native runner, or one in which exceptions come through where Python itself runs a compiled env."""
     if env.startswith(COMPILED):
-        from hotloop.envs.compiled import runner_of
+        from hotloop.envs.compiled import loaded
 
-        return runner_of(env)
+        found = loaded(env)
+        if found is not None and found.failures is not None:
+            from hotloop.runners.uncompiled import UncompiledRunner
+
+            return type("UncompiledRunner", (UncompiledRunner,), {"failures": found.failures})
     return ThreadRunner
 
 

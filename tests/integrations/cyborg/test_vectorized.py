@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hotloop.envs.cage2 import VectorizedCAGE2Envs
+from hotloop.integrations.cyborg import VectorizedCAGE2Envs
 
 
 class RedMeanderAgent:

@@ -12,7 +12,7 @@ from stable_baselines3 import A2C, PPO
 from stable_baselines3.common.vec_env import VecEnv, VecMonitor, VecNormalize
 
 import hotloop
-from hotloop.envs.sb3 import SB3VecEnv
+from hotloop.integrations.sb3 import SB3VecEnv
 from tests.playing import choose
 
 

@@ -1,0 +1,1 @@
+"""Config of tabular learning: checks, spaces as tables see them, and settings as the core takes them."""

@@ -1,0 +1,1 @@
+"""Adapters that present envs and policies through the interfaces of other libraries."""

@@ -1,0 +1,74 @@
+"""Loading of trained policies from runs and checkpoints."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hotloop.envs.spec import EnvSpec
+from hotloop.errors import CheckpointError, ConfigError
+from hotloop.policies.policy import Policy
+
+if TYPE_CHECKING:
+    from hotloop import _core
+    from hotloop.policies.protocol import BatchPolicy
+    from hotloop.training.checkpoint import Checkpoint
+
+
+def load(path: str | Path, *, trust: bool = False) -> Policy:
+    """Return the policy of a run (of its best checkpoint, the last one if none was evaluated) or of a checkpoint.
+
+    Loading reads arrays and JSON. A run from elsewhere that names code is refused without `trust`. If the best
+    checkpoint is damaged, another one is used, with a warning.
+
+    >>> from hotloop import train
+    >>> run = train("cartpole", steps=2048, home=getfixture("tmp_path"))
+    >>> load(run.path).act([0.0, 0.0, 0.0, 0.0]) in (0, 1)
+    True
+    """
+    from hotloop.training.checkpoint import open_policy
+
+    return checkpoint_policy(open_policy(Path(path), trust=trust, warn=_warn))
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, stacklevel=4)
+
+
+def checkpoint_policy(checkpoint: Checkpoint) -> Policy:
+    """Return the policy of an open checkpoint."""
+    try:
+        spec = EnvSpec.from_json(checkpoint.manifest)
+        learner = _learner(checkpoint, spec)
+    except (KeyError, TypeError, ValueError, RuntimeError, MemoryError) as error:
+        if isinstance(error, CheckpointError | ConfigError):
+            raise
+        raise CheckpointError(f"the checkpoint {checkpoint.path} is damaged: {error}") from None
+    return Policy(learner, spec, checkpoint.path, checkpoint.manifest)
+
+
+def load_table(checkpoint: Checkpoint) -> _core.QTable:
+    """Return the Q-table of a checkpoint."""
+    from hotloop.tabular.player import from_arrays
+
+    table = checkpoint.manifest.get("table")
+    if table is None:
+        raise CheckpointError(f"{checkpoint.path} holds a network for {checkpoint.manifest['env']!r}, not a table")
+    weights, _ = checkpoint.policy()
+    return from_arrays(weights, table)
+
+
+def _learner(checkpoint: Checkpoint, spec: EnvSpec) -> BatchPolicy:
+    manifest = checkpoint.manifest
+    if "table" in manifest:
+        from hotloop.tabular.player import TablePlayer
+
+        return TablePlayer(load_table(checkpoint))
+    from hotloop.ppo.learners import build_player
+
+    learner = build_player(spec, manifest["policy"], manifest["normalize_observations"])
+    weights, statistics = checkpoint.policy()
+    learner.set_arrays(weights)
+    learner.set_state(statistics)
+    return learner
