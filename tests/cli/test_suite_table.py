@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from hotloop.tracking.journal import read_all
 from tests.cli.command import hotloop, hotloop_json
 
 
@@ -40,6 +41,24 @@ def test_its_json_has_every_cell_and_their_sum(run: str) -> None:
     assert end["mean"] == pytest.approx(end["total"]["mean"] / 9)
     assert end["low"] <= end["mean"] <= end["high"]
     assert end["episodes"] == 180
+
+
+def test_every_cell_has_random_keys_of_its_own(run: str) -> None:
+    from hotloop.envs.suites import suite_of
+    from hotloop.training.suite_evaluation import cell_seed
+
+    suite = suite_of("cage2")
+    assert suite is not None
+    assert len({cell_seed(7, cell) for cell in suite.cells}) == len(suite.cells)
+    hotloop_json("eval", run, "--episodes", "5")
+    recorded = [event for event in read_all(Path(run) / "metrics.jsonl") if event["event"] == "eval"]
+    assert len({event["how"]["key"] for event in recorded[-9:]}) == 9
+
+
+def test_an_endless_episode_is_stopped_with_a_message(run: str) -> None:
+    done = hotloop("eval", run, "env.lengths=[0]", "--episodes", "1", "--no-keep")
+    assert done.returncode == 0, done.stderr
+    assert "not over after 10000 steps were stopped there" in done.stderr
 
 
 def test_can_demand_a_mean_over_the_cells(run: str) -> None:

@@ -88,6 +88,21 @@ def flip(path: Path) -> None:
     path.write_bytes(data)
 
 
+def flip_all(folder: Path) -> None:
+    for path in checkpoint_paths(folder):
+        flip(path / "policy.safetensors")
+
+
+def pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def link(path: Path) -> None:
+    path.rename(path.with_name("x"))
+    path.symlink_to("x")
+
+
 def reseal(path: Path, **changes: Any) -> None:
     """Change entries of a manifest so that its checksum fits again."""
     manifest = json.loads(path.read_text())
@@ -109,10 +124,10 @@ DAMAGES: dict[str, tuple[str, Callable[[Path], Any], str]] = {
         "manifest.json does not match its checksum",
     ),
     "deep JSON": ("manifest.json", lambda path: path.write_text("[" * 100_000), "is not valid JSON"),
-    "a pipe": ("manifest.json", lambda path: (path.unlink(), os.mkfifo(path)), "not a regular file"),
+    "a pipe": ("manifest.json", pipe, "not a regular file"),
     "a link": (
         "policy.safetensors",
-        lambda path: (path.rename(path.with_name("x")), path.symlink_to("x")),
+        link,
         "it is a symbolic link",
     ),
     "a huge shape": (
@@ -157,7 +172,7 @@ UNUSABLE: dict[str, tuple[Callable[[Path], Any], str]] = {
         "does not fit this run",
     ),
     "no whole one": (
-        lambda last: [flip(path / "policy.safetensors") for path in checkpoint_paths(last.parent)],
+        lambda last: flip_all(last.parent),
         "no checkpoint of the run is usable",
     ),
 }

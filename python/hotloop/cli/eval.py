@@ -71,7 +71,7 @@ def evaluate(
     from hotloop.text import plain
     from hotloop.training import evaluate as play
     from hotloop.training.checkpoint import open_policy
-    from hotloop.training.evaluation import Opponents
+    from hotloop.training.evaluation import LONGEST, Opponents
     from hotloop.training.opponents import opponents_of
     from hotloop.training.recorded_evaluation import evaluate_table
     from hotloop.training.suite_evaluation import cell_seed, evaluate_suite
@@ -116,6 +116,8 @@ def evaluate(
     else:
         found = _play_python(agent, options, episodes, key, against, deterministic=not stochastic, trust=trust)
     _keep(folder, store, agent.steps, found, how)
+    if not found.exact and found.length_max >= LONGEST:
+        tell(f"Episodes that were not over after {LONGEST} steps were stopped there, and count as they stood.")
     if as_json:
         emit("end", run=path.name, path=str(agent.path), env=agent.env, steps=agent.steps, **plain(vars(found)), **how)
     else:

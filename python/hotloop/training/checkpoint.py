@@ -293,4 +293,4 @@ def _load_arrays(path: Path, data: bytes) -> Arrays:
     try:
         return dict(load(data))
     except (SafetensorError, KeyError, TypeError, ValueError, MemoryError) as error:
-        raise CheckpointError(f"{path} is damaged: {error or type(error).__name__}") from None
+        raise CheckpointError(f"{path} is damaged: {str(error) or type(error).__name__}") from None

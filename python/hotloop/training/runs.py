@@ -164,7 +164,14 @@ class RunFolder:
         """Write `run.json`: the run's status for people and tools, and the checksums of the files beside it."""
         before = read_status(self.path)
         kept = {key: before[key] for key in ("config", "files") if key in before}
-        full = {"run": self.path.name, "status": status, "changed": now(), "process": os.getpid(), **facts, **kept}
+        full: dict[str, Any] = {
+            "run": self.path.name,
+            "status": status,
+            "changed": now(),
+            "process": os.getpid(),
+            **facts,
+            **kept,
+        }
         write_atomically(self.path / STATUS, files.seal(full))
 
     def release(self) -> None:

@@ -50,6 +50,8 @@ def test_what_does_not_fit_is_refused(run: Path) -> None:
         agent.get_action(np.zeros(52), gymnasium.spaces.Discrete(54))
     with pytest.raises(ValueError, match=r"observation has shape \(62,\): expected the challenge's 52 bits"):
         agent.get_action(np.zeros(62), 145)
+    with pytest.raises(ValueError, match=r"observation holds 0\.5: expected 52 bits"):
+        agent.get_action(np.full(52, 0.5), 145)
 
 
 def test_a_policy_for_another_env_is_refused(tmp_path: Path) -> None:

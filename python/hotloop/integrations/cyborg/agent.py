@@ -43,6 +43,10 @@ class ChallengeAgent:
         bits = np.asarray(observation, np.float32)
         if bits.shape != (BITS,):
             raise ValueError(f"observation has shape {bits.shape}: expected the challenge's {BITS} bits")
+        if not np.isin(bits, (0.0, 1.0)).all():
+            raise ValueError(
+                f"observation holds {bits[~np.isin(bits, (0.0, 1.0))][0]:g}: expected {BITS} bits, each 0 or 1"
+            )
         notebook = self._notebook
         notebook.see(bits)
         seen = notebook.features(bits) if self._remembers else bits

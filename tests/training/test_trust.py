@@ -1,0 +1,88 @@
+"""Runs from elsewhere: nothing that they name is executed by any command, unless they are trusted."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import hotloop
+from hotloop.errors import TrainingError
+from hotloop.training import files, verify
+from hotloop.training.checkpoint import checkpoint_paths, open_checkpoint
+from tests.cli.command import complaint
+
+SMALL = {"runner.num_envs": 2, "runner.num_workers": 1, "ppo.horizon": 8, "ppo.minibatch_size": 16}
+SETTINGS: dict[str, tuple[str, str]] = {
+    "an interpreter": ("worker_python: null", "worker_python: {marker}"),
+    "a module": ("module: null", "module: evil:Net"),
+    "a loss": ("losses: []", "losses: [evil:loss]"),
+    "a factory": ("name: gymnasium:CartPole-v1", "name: evil:make"),
+    "a module of Gymnasium's": ("name: gymnasium:CartPole-v1", "name: gymnasium:evil:Env-v0"),
+    "a library": ("name: gymnasium:CartPole-v1", "name: native:{marker}"),
+    "an option": ("name: gymnasium:CartPole-v1", "name: gymnasium:GymV21Environment-v0"),
+    "a service": ("trackers: []", "trackers: [wandb]"),
+}
+COMMANDS: dict[str, Callable[[Path], Any]] = {
+    "resume": lambda run: hotloop.train(resume=run, steps=10**6),
+    "verify": verify,
+}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run on Python envs, far from the home of whoever gets it."""
+    config = {**SMALL, "train.evaluate_episodes": 0, "policy.hidden": [4]}
+    return hotloop.train(
+        "gymnasium:CartPole-v1", steps=32, config=config, home=tmp_path_factory.mktemp("theirs"), store="none"
+    ).path
+
+
+@pytest.fixture
+def theirs(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Its copy, next to code that leaves a mark when it is executed."""
+    monkeypatch.setenv("HOTLOOP_HOME", str(tmp_path / "mine"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "evil.py").write_text(f"open({str(tmp_path / 'executed')!r}, 'w')\n")
+    program = tmp_path / "python3"
+    program.write_text(f"#!/bin/sh\ntouch {tmp_path / 'executed'}\n")
+    program.chmod(0o755)
+    return Path(shutil.copytree(made, tmp_path / "run"))
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_no_command_executes_what_the_config_of_a_foreign_run_names(
+    setting: str, command: str, theirs: Path, tmp_path: Path
+) -> None:
+    before, after = SETTINGS[setting]
+    config = theirs / "config.yaml"
+    assert before in config.read_text()
+    config.write_text(config.read_text().replace(before, after.format(marker=tmp_path / "python3"), 1))
+    with pytest.raises(TrainingError, match=r"names code to be loaded .* and was not made here: .*--trust"):
+        COMMANDS[command](theirs)
+    assert not (tmp_path / "executed").exists()
+
+
+def test_eval_does_not_start_the_interpreter_of_a_foreign_run(theirs: Path, tmp_path: Path) -> None:
+    config = theirs / "config.yaml"
+    config.write_text(config.read_text().replace("worker_python: null", f"worker_python: {tmp_path / 'python3'}"))
+    assert "names code to be loaded" in complaint("eval", str(theirs), "--episodes", "1")
+    assert not (tmp_path / "executed").exists()
+
+
+def test_no_policy_of_a_foreign_manifest_is_imported(theirs: Path, tmp_path: Path) -> None:
+    path = checkpoint_paths(theirs / "checkpoints")[-1]
+    manifest = open_checkpoint(path, trust=False).manifest
+    del manifest["sha256"]
+    # With layers, too: an exporter must not take it for a policy without code.
+    manifest["policy"] = {**manifest["policy"], "module": "evil:Net", "module_options": {}}
+    (path / "manifest.json").write_bytes(files.seal(manifest))
+    with pytest.raises(TrainingError, match="names code to be loaded"):
+        hotloop.load(theirs)
+    with pytest.raises(TrainingError, match="names code to be loaded"):
+        hotloop.train("cartpole", steps=64, init_from=theirs)
+    for command in (("export", str(theirs), "--onnx", "x.onnx"), ("play", str(theirs)), ("eval", str(path))):
+        assert "names code to be loaded" in complaint(*command)
+    assert not (tmp_path / "executed").exists()
