@@ -18,11 +18,11 @@ use crate::reports::{self, FaultEntry};
 use crate::{actions, guard, out, state};
 
 /// Results that callers may still hold are set aside; past this many they are left to Python's own accounting.
-const RECYCLED: usize = 8;
+const MOST_RECYCLED: usize = 8;
 /// Interval between checks for signals during a native wait.
-const PATIENCE: Duration = Duration::from_millis(50);
+const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
 /// Timeout of `close` for the call of another thread.
-const CLOSING: Duration = Duration::from_secs(10);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Many native envs, stepped by threads.
 #[pyclass(module = "hotloop._core")]
@@ -91,19 +91,19 @@ impl Pool {
         Ok(pool)
     }
 
-    fn look(&self, py: Python<'_>) -> PyResult<&CorePool> {
+    fn core(&self, py: Python<'_>) -> PyResult<&CorePool> {
         self.core.as_ref().ok_or_else(|| closed(py))
     }
 
     /// Memory for one frame, unused by any array.
-    fn fresh<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, Memory>> {
+    fn unused_frame<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, Memory>> {
         // SAFETY: the pointers are to live objects, and the GIL is held.
         let unused = |memory: &&Py<Memory>| unsafe { pyo3::ffi::Py_REFCNT(memory.as_ptr()) } == 1;
         if let Some(memory) = self.recycled.iter().find(unused) {
             return Ok(memory.bind(py).clone());
         }
         let memory = self.layout.allocate(py)?;
-        if self.recycled.len() == RECYCLED {
+        if self.recycled.len() == MOST_RECYCLED {
             self.recycled.remove(0);
         }
         self.recycled.push(memory.clone().unbind());
@@ -113,25 +113,25 @@ impl Pool {
     /// Whether an env of these groups has faulted since this was asked last.
     fn new_faults(&mut self, groups: impl Iterator<Item = usize>) -> bool {
         let Some(pool) = &self.core else { return false };
-        let mut news = false;
+        let mut any = false;
         for group in groups {
             let faults = pool.group_state(group, |group_state| group_state.fault_count);
-            news |= faults != std::mem::replace(&mut self.faults_seen[group], faults);
+            any |= faults != std::mem::replace(&mut self.faults_seen[group], faults);
         }
-        news
+        any
     }
 
-    /// Runs `look` on a pool with memory to write to; returns observation and info.
-    fn shown<'py>(
+    /// Runs `work` on a pool with memory to write to; returns observation and info.
+    fn run_and_observe<'py>(
         &mut self,
         py: Python<'py>,
-        look: impl FnOnce(&mut CorePool, FramePointers) -> hotloop_core::error::Result<()> + Send,
+        work: impl FnOnce(&mut CorePool, FramePointers) -> hotloop_core::error::Result<()> + Send,
     ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyDict>)> {
         self.open(py)?;
-        let memory = self.fresh(py)?;
+        let memory = self.unused_frame(py)?;
         let target = Target(self.layout.pointers(memory.get(), 0, 0));
         let pool = self.open(py)?;
-        py.detach(|| look(pool, target.get())).map_err(raised)?;
+        py.detach(|| work(pool, target.get())).map_err(raised)?;
         self.finals_of.fill(0);
         let [obs, ..] = self.layout.outcome(&memory)?;
         let info = PyDict::new(py);
@@ -141,7 +141,7 @@ impl Pool {
 
     fn observed<'py>(&mut self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyDict>)> {
         // SAFETY: the memory has room for every row and is held until the call returns.
-        self.shown(py, |pool, frames| unsafe { pool.observe(frames) })
+        self.run_and_observe(py, |pool, frames| unsafe { pool.observe(frames) })
     }
 
     /// Memory for groups that are sent without a rollout.
@@ -221,13 +221,13 @@ impl Pool {
 
     /// The env's spaces, terms, metrics and infos.
     fn describe<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        described(py, self.look(py)?.spec())
+        described(py, self.core(py)?.spec())
     }
 
     /// The options the runner was made with, all of them.
     fn options<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let dict = PyDict::new(py);
-        for (spec, value) in self.look(py)?.options().iter() {
+        for (spec, value) in self.core(py)?.options().iter() {
             dict.set_item(spec.name, python_value(py, value)?)?;
         }
         Ok(dict)
@@ -235,22 +235,22 @@ impl Pool {
 
     #[getter]
     fn num_threads(&self, py: Python<'_>) -> PyResult<usize> {
-        Ok(self.look(py)?.threads())
+        Ok(self.core(py)?.threads())
     }
 
     #[getter]
     fn num_groups(&self, py: Python<'_>) -> PyResult<usize> {
-        Ok(self.look(py)?.groups())
+        Ok(self.core(py)?.groups())
     }
 
     #[getter]
     fn in_flight(&self, py: Python<'_>) -> PyResult<usize> {
-        Ok(self.look(py)?.in_flight())
+        Ok(self.core(py)?.in_flight())
     }
 
     /// The first row of each group, and the number of rows.
     fn group_starts(&self, py: Python<'_>) -> PyResult<Vec<usize>> {
-        let pool = self.look(py)?;
+        let pool = self.core(py)?;
         Ok((0..pool.groups()).map(|group| pool.group_rows(group).start).chain([pool.rows()]).collect())
     }
 
@@ -283,7 +283,7 @@ impl Pool {
         which: Option<Vec<bool>>,
     ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyDict>)> {
         // SAFETY: the memory has room for every row and is held until the call returns.
-        self.shown(py, move |pool, frames| unsafe { pool.reset(which.as_deref(), frames) })
+        self.run_and_observe(py, move |pool, frames| unsafe { pool.reset(which.as_deref(), frames) })
     }
 
     /// Returns the current observation and info.
@@ -305,10 +305,10 @@ impl Pool {
         if flying > 0 {
             return Err(state_error(format!("step needs every group at rest: {flying} in flight, receive them first")));
         }
-        let memory = self.fresh(py)?;
+        let memory = self.unused_frame(py)?;
         let mut pointers = self.layout.pointers(memory.get(), 0, 0);
         if let Some(out) = out {
-            out::aim(self.look(py)?, &mut pointers, out)?;
+            out::aim(self.core(py)?, &mut pointers, out)?;
         }
         let pool = self.open(py)?;
         actions::take(pool, 0..groups, actions)?;
@@ -317,10 +317,10 @@ impl Pool {
         py.detach(|| unsafe { pool.step(target.get()) }).map_err(raised)?;
         let info = PyDict::new(py);
         self.layout.extras(&memory, &info)?;
-        if self.look(py)?.rules().autoreset == Autoreset::SameStep {
+        if self.core(py)?.rules().autoreset == Autoreset::SameStep {
             self.finals_of.fill(0);
             let all: Vec<usize> = (0..groups).collect();
-            if let Some(finals) = reports::finals(py, self.look(py)?, &all)? {
+            if let Some(finals) = reports::finals(py, self.core(py)?, &all)? {
                 info.set_item("finals", finals)?;
             }
         }
@@ -337,7 +337,7 @@ impl Pool {
     /// Final observations of rows of these groups, which were just received: positions in the batch, observations, infos
     /// and masks.
     fn finals<'py>(&self, py: Python<'py>, groups: Vec<usize>) -> PyResult<Option<Bound<'py, PyTuple>>> {
-        reports::finals(py, self.look(py)?, &groups)
+        reports::finals(py, self.core(py)?, &groups)
     }
 
     /// Final observations of truncated rows of a whole rollout: slots, rows, observations.
@@ -353,14 +353,14 @@ impl Pool {
                 "group {group} was not sent to this rollout, or has moved on since: its final observations are not here"
             )));
         }
-        reports::rollout_finals(py, self.look(py)?)
+        reports::rollout_finals(py, self.core(py)?)
     }
 
     /// Memory for `horizon` steps.
     fn rollout(&self, py: Python<'_>, horizon: i64) -> PyResult<Rollout> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let horizon = count("horizon", horizon, 1)?;
-        let layout = FrameLayout::rollout(self.look(py)?, horizon)?;
+        let layout = FrameLayout::rollout(self.core(py)?, horizon)?;
         let memory = layout.allocate(py)?.unbind();
         Ok(Rollout { layout, memory, horizon, id: NEXT.fetch_add(1, Ordering::Relaxed) })
     }
@@ -379,7 +379,7 @@ impl Pool {
 
     /// The arrays that groups sent without a rollout write to.
     fn flight<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        self.look(py)?;
+        self.core(py)?;
         let memory = self.flight_memory(py)?.clone_ref(py);
         self.layout.arrays(memory.bind(py), false)
     }
@@ -422,7 +422,7 @@ impl Pool {
         loop {
             let mut this = guard::exclusive(slf, "runner")?;
             let pool = this.open(py)?;
-            let ready = py.detach(|| pool.recv(count, PATIENCE).map(|groups| groups.map(<[usize]>::to_vec)));
+            let ready = py.detach(|| pool.recv(count, SIGNAL_INTERVAL).map(|groups| groups.map(<[usize]>::to_vec)));
             if let Some(groups) = ready.map_err(raised)? {
                 for group in &groups {
                     this.held[*group] = None;
@@ -462,7 +462,7 @@ impl Pool {
 
     /// The weight of each reward term.
     fn weights(&self, py: Python<'_>) -> PyResult<Vec<f32>> {
-        Ok(self.look(py)?.rules().weights.clone())
+        Ok(self.core(py)?.rules().weights.clone())
     }
 
     /// Sets the weight of each reward term.
@@ -524,7 +524,7 @@ impl Pool {
                 drop(held);
                 return Ok(());
             }
-            if start.elapsed() > CLOSING {
+            if start.elapsed() > CLOSE_TIMEOUT {
                 return Err(PyRuntimeError::new_err("another thread is still using this runner"));
             }
             py.detach(|| std::thread::sleep(Duration::from_millis(1)));

@@ -22,7 +22,7 @@ const STEPPED: u8 = 1;
 const BEGUN: u8 = 2;
 
 /// An env that needs Python, the kind of work, and the result to handle.
-type Care<'py> = (usize, u8, Option<Bound<'py, PyAny>>);
+type PythonWork<'py> = (usize, u8, Option<Bound<'py, PyAny>>);
 
 /// Arrays of a group's rows; see `Worker` and `Layout`.
 struct Rows {
@@ -168,7 +168,7 @@ impl Stepper {
         }
     }
 
-    /// Steps the envs from this one on, each with its action, up to one that needs care. Episodes that are due begin
+    /// Steps the envs from this one on, each with its action, up to one that needs work. Episodes that are due begin
     /// here if they may; whose turn it is stands in the cursor, also when an exception comes out.
     fn go_on<'py>(
         &self,
@@ -176,7 +176,7 @@ impl Stepper {
         actions: &Bound<'py, PyList>,
         start: usize,
         may_begin: bool,
-    ) -> PyResult<Option<Care<'py>>> {
+    ) -> PyResult<Option<PythonWork<'py>>> {
         let rows = &self.rows;
         for at in start..self.envs.len() {
             // SAFETY: each array holds a row for every env, as was checked.
@@ -196,9 +196,9 @@ impl Stepper {
                     continue;
                 }
             }
-            let care = self.begin(py, at, may_begin)?;
-            if care.is_some() {
-                return Ok(care);
+            let work = self.begin(py, at, may_begin)?;
+            if work.is_some() {
+                return Ok(work);
             }
         }
         unsafe { rows.pulse.write(IDLE) };
@@ -209,18 +209,18 @@ impl Stepper {
 impl Stepper {
     /// Writes the result of a step; returns whether the episode is over. Writes nothing if the result is not plain.
     fn take(&self, result: &Bound<'_, PyAny>, at: usize) -> Option<bool> {
-        let told = result.cast_exact::<PyTuple>().ok()?;
-        if told.len() != 5 {
+        let items = result.cast_exact::<PyTuple>().ok()?;
+        if items.len() != 5 {
             return None;
         }
-        let reward = told.get_borrowed_item(1).ok()?.extract::<f64>().ok()? as f32;
-        let terminated = self.flag(told.get_borrowed_item(2).ok()?)?;
-        let truncated = self.flag(told.get_borrowed_item(3).ok()?)?;
+        let reward = items.get_borrowed_item(1).ok()?.extract::<f64>().ok()? as f32;
+        let terminated = self.flag(items.get_borrowed_item(2).ok()?)?;
+        let truncated = self.flag(items.get_borrowed_item(3).ok()?)?;
         let rows = &self.rows;
         // SAFETY: rows as above.
         unsafe {
             let reward = reward * rows.weight.read();
-            if !reward.is_finite() || !self.show(told.get_borrowed_item(0).ok()?, at) {
+            if !reward.is_finite() || !self.show(items.get_borrowed_item(0).ok()?, at) {
                 return None;
             }
             rows.reward.add(at).write(reward);
@@ -287,7 +287,7 @@ impl Stepper {
     }
 
     /// Begins the next episode, unless its seed or its options are special.
-    fn begin<'py>(&self, py: Python<'py>, at: usize, may_begin: bool) -> PyResult<Option<Care<'py>>> {
+    fn begin<'py>(&self, py: Python<'py>, at: usize, may_begin: bool) -> PyResult<Option<PythonWork<'py>>> {
         let rows = &self.rows;
         // SAFETY: rows as above.
         unsafe {
@@ -300,7 +300,7 @@ impl Stepper {
             rows.pulse.add(1).write(IDLE);
             let shown = result
                 .cast_exact::<PyTuple>()
-                .is_ok_and(|told| told.len() == 2 && told.get_borrowed_item(0).is_ok_and(|obs| self.show(obs, at)));
+                .is_ok_and(|items| items.len() == 2 && items.get_borrowed_item(0).is_ok_and(|obs| self.show(obs, at)));
             if !shown {
                 return Ok(Some((at, BEGUN, Some(result))));
             }

@@ -42,7 +42,7 @@ pub struct Foreign {
     /// Until the next reset.
     failed: BTreeMap<usize, Failure>,
     /// Statuses that `play` returns.
-    told: Vec<[i32; 2]>,
+    codes: Vec<[i32; 2]>,
 }
 
 impl Foreign {
@@ -57,7 +57,7 @@ impl Foreign {
             over: false,
             latest: options.clone(),
             failed: BTreeMap::new(),
-            told: Vec::new(),
+            codes: Vec::new(),
         }
     }
 
@@ -112,13 +112,13 @@ impl Foreign {
     }
 
     /// Status that a step returned.
-    fn understand(&mut self, env: usize, told: i32) -> Status {
-        match told {
+    fn status_of(&mut self, env: usize, code: i32) -> Status {
+        match code {
             0 => Status::Running,
             1 => Status::Over,
             2 => Status::TimeUp,
             _ => {
-                self.fail(env, Failure::Step(told));
+                self.fail(env, Failure::Step(code));
                 Status::Running
             }
         }
@@ -142,8 +142,8 @@ impl Foreign {
             mask: &mut batch.frame.mask[part(mask_len)],
             mask_len,
         };
-        self.told.clear();
-        self.told.resize(count, [0, 0]);
+        self.codes.clear();
+        self.codes.resize(count, [0, 0]);
         let states = self.state(envs.start);
         // SAFETY: all that is given is there for each of the envs, as large as the table says, and theirs alone.
         unsafe {
@@ -160,7 +160,7 @@ impl Foreign {
                 bytes_of(frame.mask),
                 frame.valid.as_mut_ptr().cast(),
                 batch.waiting[first..first + count].as_ptr(),
-                self.told.as_mut_ptr(),
+                self.codes.as_mut_ptr(),
             );
             make_bools(terminated);
             make_bools(frame.valid);
@@ -168,7 +168,7 @@ impl Foreign {
         }
         let status = &mut batch.status[first..first + count];
         let mut bad = 0;
-        for (status, [step, observe]) in status.iter_mut().zip(&self.told) {
+        for (status, [step, observe]) in status.iter_mut().zip(&self.codes) {
             bad |= u32::from(*step as u32 > 2) | *observe as u32;
             *status = if *step == 1 {
                 Status::Over
@@ -180,8 +180,8 @@ impl Foreign {
         }
         if bad != 0 {
             for (i, env) in envs.clone().enumerate() {
-                let [step, observe] = self.told[i];
-                status[i] = self.understand(env, step);
+                let [step, observe] = self.codes[i];
+                status[i] = self.status_of(env, step);
                 if observe != 0 {
                     self.fail(env, Failure::Observe(observe));
                 }
@@ -210,9 +210,9 @@ impl Envs for Foreign {
         self.over = false;
         self.failed.remove(&env);
         // SAFETY: state and options are as large and as aligned as the table says, and this env's alone.
-        let told = unsafe { (self.kind.reset)(self.state(env), self.options[env].as_ptr(), rng) };
-        if told != 0 {
-            self.fail(env, Failure::Reset(told));
+        let code = unsafe { (self.kind.reset)(self.state(env), self.options[env].as_ptr(), rng) };
+        if code != 0 {
+            self.fail(env, Failure::Reset(code));
         }
     }
 
@@ -224,30 +224,30 @@ impl Envs for Foreign {
             if actions.floats.is_empty() { actions.ints.as_ptr().cast() } else { actions.floats.as_ptr().cast() };
         let terminated = outcome.terminated.as_mut_ptr().cast::<u8>();
         // SAFETY: as above; actions and outcome have the table's numbers of entries for every seat.
-        let told = unsafe {
+        let code = unsafe {
             let (terms, metrics) = (outcome.terms.as_mut_ptr(), outcome.metrics.as_mut_ptr());
             let options = self.options[env].as_ptr();
-            let told = (self.kind.step)(self.state(env), options, rng, numbers, terms, terminated, metrics);
+            let code = (self.kind.step)(self.state(env), options, rng, numbers, terms, terminated, metrics);
             make_bools(outcome.terminated);
-            told
+            code
         };
-        let status = self.understand(env, told);
+        let status = self.status_of(env, code);
         self.over = status != Status::Running;
         status
     }
 
     fn observe(&mut self, env: usize, frame: &mut Frame<'_>) {
         // SAFETY: as above; the frame has the table's numbers of entries for every seat.
-        let told = unsafe {
+        let code = unsafe {
             let (state, options) = (self.state(env), self.options[env].as_ptr());
             let (mask, valid) = (bytes_of(frame.mask), frame.valid.as_mut_ptr().cast());
-            let told = (self.kind.observe)(state, options, frame.obs.as_mut_ptr().cast(), mask, valid);
+            let code = (self.kind.observe)(state, options, frame.obs.as_mut_ptr().cast(), mask, valid);
             make_bools(frame.valid);
             make_bools(frame.mask);
-            told
+            code
         };
-        if told != 0 {
-            self.fail(env, Failure::Observe(told));
+        if code != 0 {
+            self.fail(env, Failure::Observe(code));
         }
         self.check_frame(env, frame);
     }
@@ -294,7 +294,7 @@ impl Envs for Foreign {
         // SAFETY: as above.
         match unsafe { check(self.state(env), self.options[env].as_ptr()) } {
             0 => Ok(()),
-            told => Err(format!("its check returned {told}")),
+            code => Err(format!("its check returned {code}")),
         }
     }
 
@@ -311,14 +311,14 @@ impl Envs for Foreign {
     }
 
     fn failure(&self, env: usize) -> Option<String> {
-        let returned = |function: &str, told: i32, expected: &str| match self.kind.explanation(told) {
+        let returned = |function: &str, code: i32, expected: &str| match self.kind.explanation(code) {
             Some(words) => format!("the env's {function} failed: {words}"),
-            None => format!("the env's {function} returned {told}: expected {expected}"),
+            None => format!("the env's {function} returned {code}: expected {expected}"),
         };
         Some(match *self.failed.get(&env)? {
-            Failure::Reset(told) => returned("reset", told, "0"),
-            Failure::Step(told) => returned("step", told, "0, 1 or 2"),
-            Failure::Observe(told) => returned("observe", told, "0"),
+            Failure::Reset(code) => returned("reset", code, "0"),
+            Failure::Step(code) => returned("step", code, "0, 1 or 2"),
+            Failure::Observe(code) => returned("observe", code, "0"),
             Failure::NothingAllowed(seat) => format!("the env's mask forbids agent {seat} everything"),
             Failure::NoSuchState(state) => format!("the env showed the state {state}, which there is not"),
         })
