@@ -73,7 +73,7 @@ def test_a_run_or_checkpoint_is_found_by_path(home: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "what"),
     [
-        ("poor", "'poor' could be any of poor-first, poor-second: say more of the name"),
+        ("poor", "'poor' is ambiguous: poor-first, poor-second; type more of the name"),
         ("slved", "there is no run 'slved'; did you mean 'solved'?"),
         ("nothing-like-it", "there is no run 'nothing-like-it' in "),
     ],
