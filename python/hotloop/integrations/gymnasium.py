@@ -1,4 +1,4 @@
-"""One native env as a `gymnasium.Env`: what `gymnasium.make("hotloop/...")` gives."""
+"""A native env as a `gymnasium.Env`, as `gymnasium.make("hotloop/...")` returns it."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from hotloop.rendering import MODES, as_picture, as_text, check_mode, pace
 
 
 class NativeEnv(gymnasium.Env[Any, Any]):
-    """A native env by itself; for many at once `hotloop.make_vec` is thousands of times faster.
+    """A single native env; for many at once `hotloop.make_vec` is thousands of times faster.
 
-    Where the env has masks, an illegal action raises; `action_space.sample()` gives legal ones.
+    Where the env has action masks, an illegal action raises; `action_space.sample()` returns legal ones.
 
     Args:
         native_name: The env's name in `hotloop.list_envs()`.
@@ -53,7 +53,7 @@ class NativeEnv(gymnasium.Env[Any, Any]):
         self.metadata = {"render_modes": list(MODES), "render_fps": pace(native_name)}
 
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Starts an episode; options of the env given here hold from now on."""
+        """Start an episode; env options that are given here stay in effect."""
         super().reset(seed=seed)
         if options:
             self._pool.configure(dict(options))
@@ -67,7 +67,7 @@ class NativeEnv(gymnasium.Env[Any, Any]):
         return self._seen(obs), self._told(info)
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Plays one action; after the end of an episode, `reset` must come first."""
+        """Take one action; after the end of an episode call `reset` first."""
         actions: NDArray[Any]
         if self._choice is None:
             actions = np.asarray(action)[None]
@@ -80,7 +80,7 @@ class NativeEnv(gymnasium.Env[Any, Any]):
         return self._seen(obs), float(reward[0]), bool(terminated[0]), bool(truncated[0]), self._told(info)
 
     def render(self) -> Any:
-        """The env as it is now: text, or an array of height, width and colours, as `render_mode` says."""
+        """Return the current state as text or as an array of height, width and RGB, depending on `render_mode`."""
         if self.render_mode is None:
             gymnasium.logger.warn("render() shows nothing: give render_mode='rgb_array' or 'ansi' to gymnasium.make")
             return None
@@ -104,5 +104,5 @@ class NativeEnv(gymnasium.Env[Any, Any]):
         return told
 
     def close(self) -> None:
-        """Frees the env; may be called more than once."""
+        """Free the env; may be called more than once."""
         self._pool.close()

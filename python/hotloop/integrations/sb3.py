@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class SB3VecEnv(VecEnv):
-    """Many native envs as SB3 wants them: finished ones start again in the same step, and infos are a list of dicts.
+    """Native envs as an SB3 `VecEnv`: finished envs are reset in the same step, and infos are a list of dicts.
 
     A finished episode's info has `terminal_observation`, `TimeLimit.truncated` and `episode` (what SB3's Monitor would
     put there). Envs with masks offer `action_masks` to `env_method`, as sb3-contrib's MaskablePPO asks for it; other
@@ -55,7 +55,7 @@ class SB3VecEnv(VecEnv):
         super().__init__(num_envs, self.runner.single_observation_space, self.runner.single_action_space)
 
     def reset(self) -> NDArray[Any]:
-        """Starts every env anew, with the seeds and options that were set before."""
+        """Reset every env, with the seeds and options that were set before."""
         for env, options in enumerate(self._options):
             if options:
                 self.runner.configure(options, [env])
@@ -70,11 +70,11 @@ class SB3VecEnv(VecEnv):
         return obs
 
     def step_async(self, actions: NDArray[Any]) -> None:
-        """Takes the actions of the next step."""
+        """Store the actions of the next step."""
         self._actions = actions
 
     def step_wait(self) -> tuple[NDArray[Any], NDArray[np.float32], NDArray[np.bool_], list[dict[str, Any]]]:
-        """Steps every env."""
+        """Step every env."""
         if self._actions is None:
             raise RuntimeError("step_wait needs the actions of step_async")
         actions, self._actions = self._actions, None
@@ -99,7 +99,7 @@ class SB3VecEnv(VecEnv):
         return obs, reward, done, infos
 
     def close(self) -> None:
-        """Ends the runner's threads."""
+        """Stop the runner's threads."""
         self.runner.close()
 
     def _action_masks(self, env: int) -> NDArray[np.bool_]:
@@ -109,7 +109,7 @@ class SB3VecEnv(VecEnv):
         return mask
 
     def get_attr(self, attr_name: str, indices: Indices = None) -> list[Any]:
-        """An attribute of each env: `action_masks` where the env has masks, else those of the runner."""
+        """Return an attribute of each env: `action_masks` where the env has masks, else the runner's attributes."""
         envs = list(self._get_indices(indices))
         if attr_name == "action_masks":
             if not self.runner.masked:
@@ -118,13 +118,13 @@ class SB3VecEnv(VecEnv):
         return [getattr(self.runner, attr_name)] * len(envs)
 
     def set_attr(self, attr_name: str, value: Any, indices: Indices = None) -> None:
-        """Refused: an env changes through its options."""
+        """Raise: envs are changed through their options only."""
         raise AttributeError(f"native envs have no attributes to set ({attr_name!r}): use set_options and reset")
 
     def env_method(
         self, method_name: str, *method_args: Any, indices: Indices = None, **method_kwargs: Any
     ) -> list[Any]:
-        """Calls a method of each env; `action_masks` is the only one."""
+        """Call a method of each env; `action_masks` is the only one."""
         if method_name != "action_masks":
             raise AttributeError(f"native envs have no method {method_name!r}")
         return [masks(*method_args, **method_kwargs) for masks in self.get_attr(method_name, indices)]
@@ -132,9 +132,9 @@ class SB3VecEnv(VecEnv):
     def env_is_wrapped(
         self, wrapper_class: type[gymnasium.Wrapper[Any, Any, Any, Any]], indices: Indices = None
     ) -> list[bool]:
-        """False: native envs have no wrappers (infos have what Monitor would add)."""
+        """Return false: native envs have no wrappers (infos include the entries that Monitor adds)."""
         return [False] * len(list(self._get_indices(indices)))
 
     def get_images(self) -> Sequence[NDArray[Any] | None]:
-        """Nothing: native envs have no render mode."""
+        """Return none: rendering is not supported here."""
         return [None] * self.num_envs

@@ -1,4 +1,4 @@
-"""A policy as data: what checkpoints keep, and what a learner builds it from."""
+"""Descriptions of policies: checkpoints keep them, and learners build networks from them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ if TYPE_CHECKING:
     from hotloop.config import PolicyConfig
     from hotloop.envs.spec import Observation
 
-# What a picture's sides have at least; smaller grids are read by dense layers unless the config says otherwise.
+# Smallest side of an image in pixels; smaller grids use dense layers unless the config selects a cnn.
 _PICTURE: Final = 16
 
 
 def description(policy: PolicyConfig, observation: Observation) -> dict[str, Any]:
-    """What any learner builds a policy from, and what a checkpoint's manifest keeps."""
+    """Return the description that learners build a policy from and that a checkpoint's manifest keeps."""
     if policy.module is not None:
         return {"module": policy.module, "module_options": dict(policy.module_options)}
     values = native_description(policy)
@@ -25,7 +25,7 @@ def description(policy: PolicyConfig, observation: Observation) -> dict[str, Any
 
 
 def native_description(policy: PolicyConfig) -> dict[str, Any]:
-    """What the native learner builds a policy from."""
+    """Return the description that the native learner builds a policy from."""
     values = {
         "hidden": list(policy.hidden),
         "activation": policy.activation,
@@ -40,12 +40,12 @@ def native_description(policy: PolicyConfig) -> dict[str, Any]:
 
 
 def takes_cnn(policy: PolicyConfig, observation: Observation) -> bool:
-    """Whether observations go through convolutions first."""
+    """Return whether the policy has a convolutional encoder."""
     shape = list(observation.shape)
     if policy.encoder == "cnn" and len(shape) not in (2, 3):
         seen = f"have shape {shape}" if shape else f"are one of {observation.states} states"
         raise ConfigError(
-            f"policy.encoder is cnn, but observations {seen}: a cnn reads grids (two axes) and pictures (three); "
+            f"policy.encoder is cnn, but observations {seen}: a cnn needs grids (two axes) or images (three axes); "
             "set policy.encoder=mlp"
         )
     if policy.encoder != "auto":

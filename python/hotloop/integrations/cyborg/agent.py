@@ -14,10 +14,10 @@ from hotloop.loading import load
 
 
 class ChallengeAgent:
-    """Plays the real simulator, or anything else with its 52 bits and 145 actions.
+    """An agent for the real simulator, or any env with its 52 observation bits and 145 actions.
 
-    Whatever features and action space the policy was trained with, what it needs is kept here and what it decides is
-    translated. Call `end_episode` between episodes, as the challenge's evaluation does.
+    Observations and actions are converted to the features and the action space that the policy was trained with. Call
+    `end_episode` between episodes, as the challenge's evaluation does.
 
     Args:
         path: A run or a checkpoint of `cage2`.
@@ -36,7 +36,7 @@ class ChallengeAgent:
         self._notebook = Notebook(green=self._green)
 
     def get_action(self, observation: ArrayLike, action_space: object = FULL_ACTIONS) -> int:
-        """The action, 0 to 144, given the 52 bits that the last one led to."""
+        """Return the action, 0 to 144, for the 52 bits of the current observation."""
         choices = getattr(action_space, "n", action_space)
         if isinstance(choices, int | np.integer) and choices != FULL_ACTIONS:
             raise ValueError(f"action_space has {choices} actions: expected the challenge's {FULL_ACTIONS}")
@@ -56,9 +56,9 @@ class ChallengeAgent:
         return full
 
     def end_episode(self) -> None:
-        """Forgets the episode."""
+        """Clear the state of the episode."""
         self._notebook = Notebook(green=self._green)
 
     def set_initial_values(self, action_space: object, observation: ArrayLike) -> None:
-        """Called by the simulator when an episode begins."""
+        """Start an episode; the simulator calls this."""
         self.end_episode()

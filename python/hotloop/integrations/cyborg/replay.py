@@ -1,4 +1,4 @@
-"""Plays recordings of the real simulator back, with its random choices injected, and says where anything differs."""
+"""Replay of recordings of the real simulator with its random choices injected, to find differences."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _NEEDED: Final = (
 
 @dataclass(frozen=True)
 class Difference:
-    """The first thing that came out otherwise than recorded."""
+    """A value that differs from the recording."""
 
     what: str
     episode: int
@@ -46,7 +46,7 @@ class Difference:
 
 
 def replay(trace: Mapping[str, ArrayLike], red: str, *, variant: str = "official") -> list[Difference]:
-    """The differences between a recording and the same episodes played here; none if the env is exact.
+    """Return the differences between a recording and the same episodes in the native env; none if the env is exact.
 
     Args:
         trace: Arrays of [episode, step]: `act` (the 145 actions of the challenge), `obs` and `obs_cw2` (with the reset

@@ -68,7 +68,7 @@ class VectorizedCAGE2Envs:
         self._observations = self._envs.reset(seed=seed)[0]
 
     def reset(self, env_ids: Sequence[int] | NDArray[Any] | None = None) -> NDArray[np.float32]:
-        """Starts new episodes in all envs, or in those named; gives the observations of all."""
+        """Reset all envs, or the given ones; return the observations of all."""
         options = None
         if env_ids is not None:
             which = np.zeros(self.n_envs, np.bool_)
@@ -83,7 +83,7 @@ class VectorizedCAGE2Envs:
     def step(
         self, actions: ArrayLike
     ) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.bool_], list[dict[str, Any]]]:
-        """Steps every env; gives observations, rewards, dones and an info dict per env."""
+        """Step every env; return observations, rewards, dones and an info dict per env."""
         chosen = np.asarray(actions)
         if chosen.dtype.kind in "iu" and chosen.size and not 0 <= chosen.min() <= chosen.max() < FULL_ACTIONS:
             raise ValueError(f"actions hold {chosen.min()} to {chosen.max()}: expected 0 to {FULL_ACTIONS - 1}")
@@ -92,7 +92,7 @@ class VectorizedCAGE2Envs:
         return observations, rewards, terminated | truncated, [{} for _ in range(self.n_envs)]
 
     def get_true_states(self) -> list[dict[str, Any]]:
-        """What is true in every env: each host with red's sessions on it, and the services that matter.
+        """Return the true state of every env: each host with red's sessions on it, and the services that matter.
 
         The dicts have the simulator's form, but only what the rules depend on.
         """
@@ -107,14 +107,14 @@ class VectorizedCAGE2Envs:
         if state["privileged"][env, host]:
             users.append("SYSTEM" if windows else "root")
         users += ["user"] * int(state["removable"][env, host]) + ["user"] * int(state["sticky"][env, host])
-        told: dict[str, Any] = {
+        facts: dict[str, Any] = {
             "System info": {"Hostname": name, "OSType": "WINDOWS" if windows else "LINUX"},
             "Sessions": [{"Agent": "Red", "Username": user} for user in users],
         }
         if name == "Op_Server0":
-            told["Services"] = {"OTService": {"active": bool(state["ot_up"][env].item())}}
-        return told
+            facts["Services"] = {"OTService": {"active": bool(state["ot_up"][env].item())}}
+        return facts
 
     def close(self) -> None:
-        """Ends the threads."""
+        """Stop the threads."""
         self._envs.close()
