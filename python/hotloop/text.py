@@ -97,6 +97,22 @@ def printable(text: str, longest: int = 10_000) -> str:
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
+def bounded(value: Any, longest: int) -> Any:
+    """A JSON value in which no text is longer; of those that were, beginning and end are kept.
+
+    >>> bounded({"what": "x" * 1000}, 9)
+    {'what': 'xxxxxx ... 991 characters left out ... xxx'}
+    """
+    if isinstance(value, str):
+        if len(value) <= longest:
+            return value
+        end = longest // 3
+        return f"{value[: longest - end]} ... {len(value) - longest} characters left out ... {value[-end:]}"
+    if isinstance(value, dict):
+        return {key: bounded(entry, longest) for key, entry in value.items()}
+    return [bounded(entry, longest) for entry in value] if isinstance(value, list) else value
+
+
 def storable(text: str) -> str:
     r"""A text that any database takes: characters that are none are replaced.
 

@@ -294,7 +294,7 @@ def test_eval_refuses_changes_that_are_none_of_the_env(home: Path) -> None:
 
 def test_a_run_is_deleted_only_if_that_is_said(home: Path) -> None:
     run = hotloop.train("cartpole", steps=1024, config=QUICK, name="unwanted", home=home)
-    assert "say so with --yes" in complaint("runs", "delete", "unwanted")
+    assert "confirm with --yes" in complaint("runs", "delete", "unwanted")
     assert run.path.exists()
     assert command("runs", "delete", "unwanted", "--yes").stdout == "deleted unwanted\n"
     assert not run.path.exists()
@@ -318,8 +318,8 @@ def test_a_run_is_deleted_only_if_that_is_said(home: Path) -> None:
         (["export", "plain-0", "--to", "/nowhere/x.csv"], "cannot write /nowhere/x.csv"),
         (["list", "--store", "/nowhere/x.db"], "there is no store /nowhere/x.db"),
         (["list", "--store", "postgresql://tester@127.0.0.1:1/x"], "cannot be reached"),
-        (["compare", "nothing*"], "no run's name is like 'nothing*'"),
-        (["delete", "nothing*", "--yes"], "no run's name is like 'nothing*'"),
+        (["compare", "nothing*"], "no run has a name like 'nothing*'"),
+        (["delete", "nothing*", "--yes"], "no run has a name like 'nothing*'"),
     ],
 )
 def test_what_cannot_be_done_is_said(home: Path, arguments: list[str], what: str) -> None:
@@ -330,3 +330,91 @@ def test_a_home_without_runs_says_how_to_make_one(tmp_path: Path) -> None:
     done = command("runs", "list", HOTLOOP_HOME=str(tmp_path))
     assert (done.returncode, done.stdout) == (0, "")
     assert "'hotloop train cartpole' makes one" in done.stderr
+
+
+def test_nine_runs_and_their_settings_fit_the_terminal(home: Path) -> None:
+    names = [f"one-of-nine-runs-{number}" for number in range(9)]
+    for number, name in enumerate(names):
+        config = {**QUICK, "ppo.gamma": 0.9 + number / 100, "train.evaluate_episodes": 0}
+        hotloop.train("cartpole", steps=1024, config=config, name=name, home=home)
+    lines = on_terminal(80, "runs", "compare", "one-of-nine-*")
+    assert max(map(len, lines)) <= 80
+    (rows,) = [[line for line in lines if line.startswith("ppo.gamma")]]
+    assert sorted(value for row in rows for value in row.split()[1:]) == [str(0.9 + i / 100) for i in range(9)]
+    drawn = on_terminal(80, "runs", "plot", "one-of-nine-*")
+    assert max(map(len, drawn)) <= 80
+    assert len(drawn) < 24
+    assert f"── {names[3]} (ppo.gamma=0.93)" in "\n".join(drawn)
+    command("runs", "delete", "one-of-nine-*", "--yes")
+
+
+def shorten(run: Path, steps: int) -> None:
+    """Leave only the records up to a step in a run's journal, and make the store read it again."""
+    from hotloop.tracking import journal
+
+    lines = [line.event for line in journal.read_lines(run / journal.NAME)]
+    kept = [event for event in lines if event is not None and event["steps"] <= steps]
+    (run / journal.NAME).write_text("".join(json.dumps(event) + "\n" for event in kept))
+    (run.parent.parent / "hotloop.db").unlink()
+
+
+def test_seeds_of_unequal_length_are_averaged_with_their_number(home: Path) -> None:
+    for name, seed in (("unequal-0", 0), ("unequal-1", 1), ("unequal-again", 1)):
+        hotloop.train("cartpole", steps=2048, seed=seed, config=QUICK, name=name, home=home)
+    # The same settings, interrupted half way.
+    shorten(home / "runs" / "unequal-0", 1024)
+    first, second, _ = hotloop_json("runs", "plot", "unequal-0", "unequal-1", "unequal-again", "--group")
+    assert first["title"] == "cartpole, 2 seeds, n=1 from 1.03 k"
+    assert second["title"] == "unequal-again"
+    assert (first["count"][0], first["count"][-1], first["x"][-1]) == (2, 1, 2048)
+    command("runs", "delete", "unequal-*", "--yes")
+
+
+def test_a_terminal_with_ascii_only_gets_a_plot_too(home: Path) -> None:
+    done = command("runs", "plot", "plain-0", "--metric", "entropy", PYTHONIOENCODING="ascii")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.isascii()
+    assert done.stdout.count("*") > 20
+    assert "-- plain-0" in done.stdout
+    compared = command("runs", "compare", "plain-*", PYTHONIOENCODING="ascii")
+    assert (compared.returncode, compared.stdout.isascii()) == (0, True)
+
+
+def test_no_text_of_a_journal_controls_the_terminal(home: Path) -> None:
+    from hotloop.tracking import journal
+
+    run = hotloop.train("cartpole", steps=1024, config=QUICK, name="hostile", home=home)
+    what = "\x1b]0;owned\x07\x1b[2J\r\u202eevil"
+    journal.append_one(run.path / journal.NAME, {"event": "trouble", "steps": 1024, "what": what})
+    file = run.path / journal.NAME
+    file.write_bytes(file.read_bytes().replace(b'"run":"hostile"', b'"run":"hostile\\u001b[31m' + b"x" * 900 + b'"'))
+    (home / "hotloop.db").unlink()
+    for arguments in (["list"], ["show", "hostile"], ["plot", "hostile"], ["compare", "hostile", "plain-0"]):
+        done = command("runs", *arguments)
+        assert done.returncode == 0, done.stderr
+        assert re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", done.stdout + done.stderr) is None
+    assert r"\x1b]0;owned\x07\x1b[2J\r\u202eevil" in command("runs", "show", "hostile").stdout
+    assert max(map(len, command("runs", "list").stdout.splitlines())) < 300
+    assert "hostile" in complaint("runs", "show", "hostile\x1b[2J")
+    command("runs", "delete", "hostile", "--yes")
+
+
+def test_deleting_that_is_declined_ends_quietly(home: Path) -> None:
+    ours, theirs = pty.openpty()
+    call = [sys.executable, "-m", "hotloop", "runs", "delete", "plain-0"]
+    with subprocess.Popen(call, stdin=theirs, stdout=theirs, stderr=subprocess.PIPE) as process:
+        os.write(ours, b"n\n")
+        _, errors = process.communicate()
+    os.close(ours)
+    os.close(theirs)
+    assert process.returncode == 0
+    assert errors.decode().splitlines() == [f"plain-0: cartpole, 4608 steps, {home / 'runs' / 'plain-0'}"]
+    assert "plain-0" in listed()
+
+
+@pytest.mark.parametrize("password", ["se%cret", "se%25cret", "se/cr:et", "se@cret"])
+def test_a_password_is_never_shown(home: Path, password: str) -> None:
+    said = complaint("runs", "list", "--store", f"postgresql://me:{password}@127.0.0.1:1/x")
+    for part in (password, "cret", "cr:et"):
+        assert part not in said
+    assert "127.0.0.1" in said

@@ -1,11 +1,14 @@
 """Curves: buckets keep extremes, smoothing forgets, seeds are joined."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hotloop.tracking.curves import Curve, buckets, joined, smoothed
+from hotloop.tracking.curves import Curve, average, buckets, curve, smoothed
+from hotloop.tracking.store import Series
 
 FINITE = st.floats(-1e6, 1e6)
 
@@ -41,10 +44,17 @@ def test_a_constant_stays_as_it_is() -> None:
     assert smoothed(Curve(np.arange(9.0), np.full(9, 7.0)), 0.9).y == pytest.approx(np.full(9, 7.0))
 
 
-def test_seeds_are_joined_where_all_of_them_are() -> None:
+def test_seeds_are_averaged_from_where_all_have_begun_to_the_end_of_the_longest() -> None:
     one = Curve(np.array([0.0, 10.0]), np.array([0.0, 10.0]))
     two = Curve(np.array([2.0, 8.0]), np.array([4.0, 4.0]))
-    found = joined([one, two], points=4)
-    assert found.x.tolist() == [2.0, 4.0, 6.0, 8.0]
-    assert found.mean.tolist() == pytest.approx([3.0, 4.0, 5.0, 6.0])
-    assert (found.high - found.low).tolist() == pytest.approx([2 * np.std([x, 4.0], ddof=1) for x in (2, 4, 6, 8)])
+    found = average([one, two], points=5)
+    assert found.x.tolist() == [2.0, 4.0, 6.0, 8.0, 10.0]
+    assert found.mean.tolist() == pytest.approx([3.0, 4.0, 5.0, 6.0, 10.0])
+    spread = [2 * np.std([x, 4.0], ddof=1) for x in (2, 4, 6, 8)]
+    assert (found.high - found.low).tolist() == pytest.approx([*spread, 0.0])
+    assert found.count.tolist() == [2, 2, 2, 2, 1]
+
+
+def test_a_clock_that_was_set_back_never_runs_backwards_in_a_curve() -> None:
+    series = Series(np.arange(4), np.array([105.0, 110.0, 20.0, 25.0]), np.arange(4.0))
+    assert curve(series, SimpleNamespace(created=100.0), "time").x.tolist() == [5.0, 10.0, 10.0, 15.0]  # type: ignore[arg-type]

@@ -18,7 +18,8 @@ import hotloop
 from hotloop.errors import StoreAwayError, StoreError
 from hotloop.tracking import journal, migrations, store_sync
 from hotloop.tracking.database import Database
-from hotloop.tracking.store import Store, groups_of
+from hotloop.tracking.groups import group_seeds
+from hotloop.tracking.store import Store
 from hotloop.tracking.store_url import find_store_url
 from hotloop.training.runs import RunFolder
 
@@ -215,7 +216,7 @@ def test_several_processes_write_one_file_at_once(tmp_path: Path) -> None:
         runs = found.runs()
         assert sorted(run.seed for run in runs) == [0, 1, 2, 3]
         assert {len(found.series(run, "kl").steps) for run in runs} == {8}
-        assert len(groups_of(runs)) == 1
+        assert len(group_seeds(runs)) == 1
     check = sqlite3.connect(tmp_path / "hotloop.db")
     assert check.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
     check.close()

@@ -1,10 +1,31 @@
 """Synchronisation of the store with journals: after kills, and with journals that were damaged."""
 
 import json
+import os
+import random
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import pytest
+
+import hotloop
+from hotloop.tracking import journal
+from hotloop.tracking.groups import group_seeds
+from hotloop.tracking.queries import page
+from hotloop.tracking.store import Store
+from hotloop.training import Run
+
+QUICK: dict[str, Any] = {
+    "runner.num_envs": 8,
+    "ppo.horizon": 16,
+    "ppo.minibatch_size": 64,
+    "track.interval": 4,
+    "train.until": None,
+    "train.evaluate_episodes": 2,
+}
 KILLED_RUNS = Path(__file__).with_name("killed_runs.py")
 
 
@@ -15,3 +36,117 @@ def test_a_run_killed_before_any_file_operation_leaves_the_rows_of_an_undisturbe
     assert found["differences"] == []
     # Events, checkpoints with their files, and the files of the folder: fewer would mean that kills are not counted.
     assert found["kills"] > 100
+
+
+def lines_of(run: Run) -> list[bytes]:
+    return (run.path / journal.NAME).read_bytes().splitlines(keepends=True)
+
+
+def rebuilt(home: Path) -> Store:
+    """The store, made from the folders."""
+    for file in home.glob("hotloop.db*"):
+        file.unlink()
+    return Store(home=home)
+
+
+def keys_of(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The path of every key in a JSON value."""
+    for key, entry in value.items() if isinstance(value, dict) else ():
+        yield (*path, key)
+        yield from keys_of(entry, (*path, key))
+
+
+def changed(event: dict[str, Any], path: tuple[Any, ...], value: Any) -> bytes:
+    copy = json.loads(json.dumps(event))
+    inner = copy
+    for key in path[:-1]:
+        inner = inner[key]
+    if value is REMOVED:
+        del inner[path[-1]]
+    else:
+        inner[path[-1]] = value
+    return json.dumps(copy).encode() + b"\n"
+
+
+REMOVED = object()
+HOSTILE: list[Any] = [REMOVED, None, "text", -1, 10**400, [], {}, [[{}]], float("nan"), True, "\0\ud800\x1b[2J" * 99]
+
+
+def test_no_value_of_any_key_in_one_journal_hides_another_run(tmp_path: Path) -> None:
+    good, bad = (hotloop.train("cartpole", steps=1024, config=QUICK, home=tmp_path, name=n) for n in ("good", "bad"))
+    journal.append_one(
+        bad.path / journal.NAME,
+        {"event": "trouble", "steps": 1024, "what": "x", "kind": "y", "facts": {}, "back_to": None},
+    )
+    lines = lines_of(bad)
+    events = {event["event"]: (i, event) for i, line in enumerate(lines) for event in [json.loads(line)]}
+    assert events.keys() == {"start", "iteration", "evaluation", "checkpoint", "end", "trouble"}
+    chance = random.Random(0)
+    cases = [(i, event, path, value) for i, event in events.values() for path in keys_of(event) for value in HOSTILE]
+    for index, event, path, value in chance.sample(cases, 150):
+        damaged = [*lines]
+        damaged[index] = changed(event, path, value)
+        (bad.path / journal.NAME).write_bytes(b"".join(damaged))
+        with rebuilt(tmp_path) as store:
+            # Everything that the commands do with runs they merely come across.
+            assert page(store, where=["ppo.epochs>0", "name=good"], columns=["best", "kl"]).total == 1, (path, value)
+            assert store.find(good.name).steps == good.steps
+            for run in store.runs():
+                assert isinstance(group_seeds([run]), list)
+                assert all(store.series(run, name).values.size for name in store.metric_names(run))
+
+
+def test_damage_is_named_with_run_file_and_line_and_costs_that_line_only(tmp_path: Path) -> None:
+    run = hotloop.train("cartpole", steps=2048, config=QUICK, home=tmp_path, name="mine")
+    lines = lines_of(run)
+    (second,) = [i for i, line in enumerate(lines) if b'"iteration"' in line and b'"steps":1024' in line]
+    with rebuilt(tmp_path) as store:
+        whole = store.series(store.find("mine"), "kl").steps.tolist()
+    (run.path / journal.NAME).write_bytes(b"".join([*lines[:second], b"{oops}\n", *lines[second + 1 :]]))
+    with rebuilt(tmp_path) as store:
+        file = run.path / journal.NAME
+        expected = f"the run 'mine': line {second + 1} of {file} is damaged and was left out: it is not valid JSON"
+        assert store.notes == [expected]
+        assert store.series(store.find("mine"), "kl").steps.tolist() == [step for step in whole if step != 1024]
+
+
+def test_a_damaged_start_is_named_and_resuming_repairs_it(tmp_path: Path) -> None:
+    hotloop.train("cartpole", steps=1024, config=QUICK, home=tmp_path, name="other")
+    run = hotloop.train("cartpole", steps=1024, config=QUICK, home=tmp_path, name="mine")
+    lines = lines_of(run)
+    (run.path / journal.NAME).write_bytes(b"".join([b"?" + lines[0], *lines[1:]]))
+    with rebuilt(tmp_path) as store:
+        assert [one.name for one in store.runs()] == ["other"]
+        (note,) = store.notes
+        assert note.startswith(
+            f"the run 'mine' cannot be listed: {run.path / journal.NAME} has no readable start (line 1"
+        )
+    hotloop.train(resume="mine", home=tmp_path, steps=1536)
+    with rebuilt(tmp_path) as store:
+        assert store.series(store.find("mine"), "kl").steps.tolist() == [512, 1024, 1536]
+
+
+@pytest.mark.parametrize("kind", ["fifo", "link", "folder"])
+def test_a_journal_that_is_no_file_is_named_and_the_other_runs_are_listed(tmp_path: Path, kind: str) -> None:
+    hotloop.train("cartpole", steps=1024, config=QUICK, home=tmp_path, name="other")
+    file = tmp_path / "runs" / "mine" / journal.NAME
+    file.parent.mkdir()
+    if kind == "fifo":
+        os.mkfifo(file)
+    elif kind == "link":
+        file.symlink_to("/dev/zero")
+    else:
+        file.mkdir()
+    with Store(home=tmp_path) as store:
+        assert [run.name for run in store.runs()] == ["other"]
+        assert store.notes == [
+            f"the run 'mine': {file} is not a regular file, so it cannot be the run's journal: move it away"
+        ]
+
+
+def test_texts_of_faults_are_bounded_when_they_are_written(tmp_path: Path) -> None:
+    path = tmp_path / journal.NAME
+    journal.append_one(path, {"event": "trouble", "steps": 1, "what": "x" * 2_000_000, "facts": {"why": ["y" * 10**6]}})
+    assert path.stat().st_size < 25_000
+    (event,) = journal.read_all(path)
+    assert "1990000 characters left out" in event["what"]

@@ -141,8 +141,8 @@ def test_trackers_are_told_everything_and_one_that_fails_is_left_out(tmp_path: P
     assert good.closed
     told = [notice.what for notice in thread.notices()]
     assert told == [
-        "a tracker is left out from here on: no such package",
-        "kept is left out from here on: the service said no",
+        "a tracker failed and is no longer used: no such package",
+        "kept failed and is no longer used: the service said no",
     ]
 
 
@@ -154,7 +154,7 @@ def test_a_stall_is_told_while_it_lasts_and_when_it_is_over(tmp_path: Path, capl
     assert "nothing has happened for" in caplog.text
     thread.beat()
     (notice,) = thread.notices()
-    assert (notice.kind, notice.what.endswith("it goes on now")) == ("stalled", True)
+    assert (notice.kind, notice.what.endswith("the run continues now")) == ("stalled", True)
     thread.finish()
 
 

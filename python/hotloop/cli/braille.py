@@ -25,7 +25,7 @@ class Line:
     is_behind: bool = False
 
 
-def draw(lines: Sequence[Line], *, width: int, height: int, colored: bool) -> list[str]:
+def draw(lines: Sequence[Line], *, width: int, height: int, colored: bool, ascii_only: bool = False) -> list[str]:
     """Return the chart as lines, with axes and a legend."""
     import numpy as np
 
@@ -52,20 +52,23 @@ def draw(lines: Sequence[Line], *, width: int, height: int, colored: bool) -> li
                 cells[y // 4, column // 2] |= _DOTS[y % 4][column % 2]
                 owner[y // 4, column // 2] = index
             before = row
+    if ascii_only:
+        cells[:] = 0
     labels = [short_signed(high - tall * row / max(1, height - 1)) for row in range(height)]
     margin = max(map(len, labels))
     picture = []
     for row in range(height):
         drawn = "".join(_cell(int(cells[row, x]), int(owner[row, x]), lines, colored) for x in range(width))
         label = labels[row] if row % 4 == 0 or row == height - 1 else ""
-        picture.append(f"{label:>{margin}} │{drawn.rstrip()}")
+        picture.append(f"{label:>{margin}} {'|' if ascii_only else '│'}{drawn.rstrip()}")
     begin, end = short_signed(left), short_signed(right)
-    picture.append(f"{'':>{margin}} └{'─' * width}")
+    corner, bar = "+-" if ascii_only else "└─"
+    picture.append(f"{'':>{margin}} {corner}{bar * width}")
     # The right end of the scale is left out if both do not fit.
     ends = f"{begin}{end:>{width - len(begin)}}" if len(begin) + len(end) < width else begin
     picture.append(f"{'':>{margin}}  {ends}")
     legend = (line for line in lines if not line.is_behind)
-    picture += [f"{'':>{margin}}  {_paint('──', line.color, False, colored)} {line.title}" for line in legend]
+    picture += [f"{'':>{margin}}  {_paint(2 * bar, line.color, False, colored)} {line.title}" for line in legend]
     return picture
 
 
@@ -83,7 +86,9 @@ def short_signed(value: float) -> str:
 def _cell(dots: int, owner: int, lines: Sequence[Line], colored: bool) -> str:
     if owner < 0:
         return " "
-    return _paint(chr(0x2800 + dots), lines[owner].color, lines[owner].is_behind, colored)
+    # Without dots, as on a terminal that has ASCII only, the whole cell is marked.
+    mark = chr(0x2800 + dots) if dots else ".*"[not lines[owner].is_behind]
+    return _paint(mark, lines[owner].color, lines[owner].is_behind, colored)
 
 
 def _paint(text: str, number: int, dim: bool, colored: bool) -> str:

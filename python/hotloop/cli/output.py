@@ -15,7 +15,7 @@ class UserError(Exception):
 
     def format_message(self) -> str:
         """Return the line."""
-        return str(self)
+        return _printable(str(self))
 
 
 def emit(event: str, **facts: object) -> None:
@@ -25,7 +25,18 @@ def emit(event: str, **facts: object) -> None:
 
 def tell(message: str) -> None:
     """Print a message for people, which is not data."""
-    print(message, file=sys.stderr, flush=True)
+    print(_printable(message), file=sys.stderr, flush=True)
+
+
+def say(text: str) -> None:
+    """Print text that may come from files of others: no control character reaches the terminal."""
+    print(_printable(text))
+
+
+def _printable(text: str) -> str:
+    from hotloop.text import printable
+
+    return "\n".join(map(printable, text.split("\n")))
 
 
 def check_env_name(name: str, known: Iterable[str]) -> None:

@@ -1,20 +1,21 @@
-"""`hotloop runs compare`: what runs came to, beside what they were told differently; seeds are taken together."""
+"""`hotloop runs compare`: results of runs beside the settings in which they differ; seeds are averaged."""
 
 from __future__ import annotations
 
 import math
+import shutil
 import statistics
+import sys
+import textwrap
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hotloop.cli.output import emit
-from hotloop.cli.runs import JsonOption, RunsArgument, StoreOption, Values, all_that_fit, opened
+from hotloop.cli.output import emit, say
+from hotloop.cli.runs import JsonOption, RunsArgument, StoreOption, opened
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from hotloop.tracking.store import StoredRun
 
 MEASURES = ("best", "return", "steps", "seconds")
 
@@ -22,31 +23,31 @@ MEASURES = ("best", "return", "steps", "seconds")
 def compare(
     runs: RunsArgument,
     metrics: Annotated[
-        str | None, typer.Option(metavar="KEY,...", help="More to compare: metrics' last values.")
+        str | None, typer.Option(metavar="KEY,...", help="Further metrics to compare by their last values.")
     ] = None,
-    group: Annotated[bool, typer.Option(help="Take runs that differ only in their seed together.")] = True,
+    group: Annotated[bool, typer.Option(help="Average runs that differ only in their seed.")] = True,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare runs: what they came to, and in which settings they differ.
+    """Compare runs: their results, and the settings in which they differ.
 
     \b
       hotloop runs compare 3f2a 91bc
       hotloop runs compare 'cartpole-*' --metrics entropy,steps_per_second
 
-    Runs that differ in nothing but their seed stand together, as mean and
-    standard deviation.
+    Runs that differ in nothing but their seed are averaged: mean ± standard
+    deviation. A second run of a seed, and one that began with other weights,
+    stand for themselves.
     """
     names = [*MEASURES, *(name.strip() for name in (metrics.split(",") if metrics else []))]
-    with opened(store) as found:
-        from hotloop.tracking.store import groups_of
+    from hotloop.tracking.filters import RunValues
+    from hotloop.tracking.groups import find_differences, group_seeds
 
-        values = Values(found)
-        for name in names:
-            values.must_be_known(name)
-        chosen = all_that_fit(found, runs)
-        groups = groups_of(chosen) if group else [[run] for run in chosen]
-        told = [
+    with opened(store) as found:
+        values = RunValues(found, names)
+        chosen = found.find_all(runs)
+        groups = group_seeds(chosen) if group else [[run] for run in chosen]
+        results = [
             {
                 "runs": [run.name for run in members],
                 "seeds": [run.seed for run in members],
@@ -54,18 +55,18 @@ def compare(
             }
             for members in groups
         ]
-    differing = _differences([members[0] for members in groups])
+        differing = find_differences([members[0] for members in groups])
     if as_json:
-        for entry, settings in zip(told, differing, strict=True):
+        for entry, settings in zip(results, differing, strict=True):
             emit("group", **entry, settings=settings)
-        emit("end", groups=len(told), runs=len(chosen))
+        emit("end", groups=len(results), runs=len(chosen))
         return
-    for line in _in_words(names, told, differing):
-        print(line)
+    for line in _format(names, results, differing):
+        say(line)
 
 
 def _spread(values: Sequence[Any]) -> dict[str, Any]:
-    """Mean and standard deviation of what is known."""
+    """Mean and standard deviation of the values that are known."""
     known = [float(value) for value in values if value is not None and math.isfinite(value)]
     return {
         "mean": statistics.fmean(known) if known else None,
@@ -74,34 +75,44 @@ def _spread(values: Sequence[Any]) -> dict[str, Any]:
     }
 
 
-def _differences(runs: Sequence[StoredRun]) -> list[dict[str, Any]]:
-    """The settings of each in which not all are the same."""
-    settings = [run.settings for run in runs]
-    keys = sorted({key for one in settings for key in one} - {"train.seed"})
-    differing = [key for key in keys if any(one.get(key) != settings[0].get(key) for one in settings)]
-    if "env.name" in differing:
-        # Options that only some of the envs have say nothing.
-        differing = [key for key in differing if not key.startswith("env.") or all(key in one for one in settings)]
-    return [{key: one.get(key) for key in differing} for one in settings]
-
-
-def _in_words(names: Sequence[str], told: Sequence[dict[str, Any]], differing: Sequence[dict[str, Any]]) -> list[str]:
-    from hotloop.cli.tables import table
-
+def _format(names: Sequence[str], results: Sequence[dict[str, Any]], differing: Sequence[dict[str, Any]]) -> list[str]:
     titles = [
         entry["runs"][0] if len(entry["runs"]) == 1 else f"{chr(65 + index % 26)}: {len(entry['runs'])} seeds"
-        for index, entry in enumerate(told)
+        for index, entry in enumerate(results)
     ]
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 1 << 30
     rows = []
-    for title, entry in zip(titles, told, strict=True):
+    for title, entry in zip(titles, results, strict=True):
         rows.append([title, *(_as_text(entry["metrics"][name]) for name in names)])
-    lines = table(["run", *names], rows, right=range(1, len(names) + 1))
-    lines += [f"{title}, {', '.join(e['runs'])}" for title, e in zip(titles, told, strict=True) if len(e["runs"]) > 1]
+    lines = _wrapped_table(["run", *names], rows, width, right=True)
+    for title, entry in zip(titles, results, strict=True):
+        if len(entry["runs"]) > 1:
+            lines += textwrap.wrap(f"{title}, {', '.join(entry['runs'])}", width, subsequent_indent="  ")
     keys = list(differing[0])
     if not keys:
         return [*lines, "The settings are the same."]
     settings = [[key, *(str(one[key]) for one in differing)] for key in keys]
-    return [*lines, "", *table(["setting", *titles], settings)]
+    return [*lines, "", *_wrapped_table(["setting", *titles], settings, width)]
+
+
+def _wrapped_table(
+    headings: Sequence[str], rows: Sequence[Sequence[str]], width: int, *, right: bool = False
+) -> list[str]:
+    """A table that fits the terminal: columns for which there is no room follow below, beside the first again."""
+    from hotloop.cli.tables import table
+
+    columns = [list(column) for column in zip(headings, *rows, strict=True)]
+    sizes = [max(map(len, column)) + 2 for column in columns]
+    lines: list[str] = []
+    begin = 1
+    while begin < len(columns):
+        end = begin + 1
+        while end < len(columns) and sizes[0] + sum(sizes[begin : end + 1]) - 2 <= width:
+            end += 1
+        top, *others = (list(row) for row in zip(columns[0], *columns[begin:end], strict=True))
+        lines += [*([""] if lines else []), *table(top, others, right=range(1, end - begin + 1) if right else ())]
+        begin = end
+    return lines
 
 
 def _as_text(spread: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""`hotloop runs export`: what was recorded of runs, in files that other programs read."""
+"""`hotloop runs export`: records of runs in files for other programs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hotloop.cli.output import UserError, emit, tell
-from hotloop.cli.runs import JsonOption, RunsArgument, StoreOption, all_that_fit, opened
+from hotloop.cli.runs import JsonOption, RunsArgument, StoreOption, opened
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,20 +27,20 @@ def export(
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Write what was recorded of runs to a file.
+    """Write the records of runs to a file.
 
     \b
       hotloop runs export last --to metrics.csv
       hotloop runs export 3f2a 91bc --to runs.json
 
     CSV and Parquet have the metrics, a line per point: run, name, key, step,
-    time, value. JSON has all there is: settings, evaluations, events and so on.
+    time, value. JSON has everything: settings, evaluations, events and so on.
     """
     kinds = {".csv": _to_csv, ".json": _to_json, ".parquet": _to_parquet}
     if to.suffix not in kinds:
         raise UserError(f"--to is {to}: expected a name that ends in {', '.join(kinds)}")
     with opened(store) as found:
-        chosen = all_that_fit(found, runs)
+        chosen = found.find_all(runs)
         try:
             count = kinds[to.suffix](to, found, chosen)
         except OSError as error:
@@ -67,7 +67,7 @@ def _to_csv(path: Path, store: Store, runs: Sequence[StoredRun]) -> int:
 
 
 def _to_json(path: Path, store: Store, runs: Sequence[StoredRun]) -> int:
-    told = []
+    exported = []
     count = 0
     for run in runs:
         metrics: dict[str, list[list[float]]] = {}
@@ -75,7 +75,7 @@ def _to_json(path: Path, store: Store, runs: Sequence[StoredRun]) -> int:
             metrics.setdefault(key, []).append([step, at, value])
             count += 1
         columns = {key: value for key, value in vars(run).items() if key not in ("number", "config_text", "facts_text")}
-        told.append(
+        exported.append(
             {
                 **columns,
                 "path": str(run.path),
@@ -89,7 +89,7 @@ def _to_json(path: Path, store: Store, runs: Sequence[StoredRun]) -> int:
                 "resources": store.resources(run),
             }
         )
-    path.write_text(json.dumps(told, indent=1) + "\n")
+    path.write_text(json.dumps(exported, indent=1) + "\n")
     return count
 
 

@@ -5,31 +5,30 @@ from __future__ import annotations
 import shutil
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hotloop.cli.output import UserError, emit, tell
-from hotloop.cli.runs import JsonOption, RunsArgument, StoreOption, all_that_fit, opened
+from hotloop.cli.output import UserError, emit, say, tell
+from hotloop.cli.runs import JsonOption, RunsArgument, StoreOption, opened
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hotloop.tracking.curves import Buckets, Curve
-    from hotloop.tracking.store import Store, StoredRun
+    from hotloop.tracking.curves import PlotLine
 
-# Points that a picture has of each curve: more cannot be seen.
+# Points of each curve in a picture: more cannot be seen.
 PICTURE_POINTS = 2000
 
 
 def plot(
     runs: RunsArgument,
-    metric: Annotated[str, typer.Option(help="What to plot; 'hotloop runs show' lists the metrics.")] = "return_recent",
-    x: Annotated[str, typer.Option(metavar="step|time", help="Over steps, or over seconds since the start.")] = "step",
-    smooth: Annotated[float, typer.Option(help="From 0, not at all, to nearly 1; the raw line stands behind.")] = 0.0,
-    group: Annotated[bool, typer.Option("--group", help="Join runs that differ only in their seed.")] = False,
-    low: Annotated[float | None, typer.Option(metavar="VALUE", help="Leave out points below this.")] = None,
-    png: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw a picture instead.")] = None,
+    metric: Annotated[str, typer.Option(help="Metric to plot; 'hotloop runs show' lists them.")] = "return_recent",
+    x: Annotated[str, typer.Option(metavar="step|time", help="X axis: steps, or seconds since the start.")] = "step",
+    smooth: Annotated[float, typer.Option(help="Smoothing weight, 0 to 0.999; the raw line is drawn behind.")] = 0.0,
+    group: Annotated[bool, typer.Option("--group", help="Average runs that differ only in their seed.")] = False,
+    low: Annotated[float | None, typer.Option(metavar="VALUE", help="Leave out points below this value.")] = None,
+    png: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a PNG instead.")] = None,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -40,20 +39,23 @@ def plot(
       hotloop runs plot last --metric entropy --x time --smooth 0.9
       hotloop runs plot 'mine-*' --group --low -30 --png returns.png
 
-    With --group, seeds are joined: their mean, and in the picture a band of
-    one standard deviation.
+    With --group, seeds are averaged; the picture has a band of one standard
+    deviation. Where runs end, the mean goes on with those that are left.
     """
     if x not in ("step", "time"):
         raise UserError(f"--x is {x!r}: expected step or time")
     if not 0 <= smooth < 1:
         raise UserError(f"--smooth is {smooth:g}: expected 0 or more, and less than 1")
+    from hotloop.tracking.curves import prepare_lines
+
     with opened(store) as found:
-        chosen = all_that_fit(found, runs)
-        lines = _lines(found, chosen, metric, "step" if x == "step" else "time", low, smooth, group)
+        chosen = found.find_all(runs)
+        lines = prepare_lines(found, chosen, metric, x=x, low=low, smooth=smooth, by_seed=group)
     if as_json:
         for line in lines:
-            pieces = line.buckets(PICTURE_POINTS)
-            emit("curve", title=line.title, x=pieces.x.tolist(), low=pieces.low.tolist(), high=pieces.high.tolist(), mean=pieces.mean.tolist())  # fmt: skip # noqa: E501
+            buckets = line.buckets(PICTURE_POINTS)
+            columns = {name: getattr(buckets, name).tolist() for name in ("x", "low", "high", "mean", "count")}
+            emit("curve", title=line.title, **columns)
         emit("end", curves=len(lines), metric=metric)
     elif png is not None:
         _picture(png, lines, metric, "steps" if x == "step" else "seconds")
@@ -62,77 +64,37 @@ def plot(
         _terminal(lines, metric, "steps" if x == "step" else "seconds")
 
 
-class PlotLine:
-    """One curve with what stands behind it: the raw line, or the spread of several seeds."""
-
-    def __init__(self, title: str, front: Curve, behind: Curve | None, band: Buckets | None) -> None:
-        self.title, self.front, self.behind, self.band = title, front, behind, band
-
-    def buckets(self, count: int) -> Buckets:
-        """What is left of it in so many pieces."""
-        from hotloop.tracking.curves import buckets
-
-        return self.band or buckets(self.front, count)
-
-
-def _lines(
-    store: Store,
-    runs: Sequence[StoredRun],
-    metric: str,
-    x: Literal["step", "time"],
-    low: float | None,
-    smooth: float,
-    group: bool,
-) -> list[PlotLine]:
-    from hotloop.tracking.curves import Curve, above, curve, joined, smoothed
-    from hotloop.tracking.store import groups_of
-
-    curves = {run.id: curve(store.series(run, metric), run, x) for run in runs}
-    for run in runs:
-        if not len(curves[run.id].x):
-            _refuse(store, run, metric)
-        if low is not None:
-            curves[run.id] = above(curves[run.id], low)
-            if not len(curves[run.id].x):
-                raise UserError(f"the run {run.name!r} has no {metric} of {low:g} or more")
-    lines = []
-    for members in groups_of(runs) if group else [[run] for run in runs]:
-        raw = [curves[run.id] for run in members]
-        if len(raw) > 1:
-            band = joined([smoothed(one, smooth) for one in raw])
-            title = f"{members[0].env}, {len(raw)} seeds from {members[-1].name}"
-            lines.append(PlotLine(title, Curve(band.x, band.mean), None, band))
-        else:
-            behind = raw[0] if smooth else None
-            lines.append(PlotLine(members[0].name, smoothed(raw[0], smooth), behind, None))
-    return lines
-
-
-def _refuse(store: Store, run: StoredRun, metric: str) -> None:
-    from difflib import get_close_matches
-
-    known = store.metric_names(run)
-    if not known:
-        raise UserError(f"the run {run.name!r} has no records yet")
-    near = get_close_matches(metric, known, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else f": it has {', '.join(known)}"
-    raise UserError(f"the run {run.name!r} has no metric {metric!r}{hint}")
-
-
 def _terminal(lines: Sequence[PlotLine], metric: str, along: str) -> None:
     from hotloop.cli.braille import Line, color, draw
+    from hotloop.text import printable
 
     size = shutil.get_terminal_size((100, 30))
     drawn = []
     for index, line in enumerate(lines):
+        # Room for the scale and the mark before it.
+        title = printable(line.title, max(20, size.columns - 16))
         if line.behind is not None:
-            drawn.append(Line(line.title, line.behind, color(index), is_behind=True))
-        drawn.append(Line(line.title, line.front, color(index)))
-    print(f"{metric} over {along}")
-    picture = draw(drawn, width=max(8, min(100, size.columns - 12)), height=16, colored=sys.stdout.isatty())
+            drawn.append(Line(title, line.behind, color(index), is_behind=True))
+        drawn.append(Line(title, line.front, color(index)))
+    say(f"{metric} over {along}")
+    is_terminal = sys.stdout.isatty()
+    # The heading, the scale below, the legend, and the next prompt.
+    height = max(4, min(16, size.lines - len(lines) - 4)) if is_terminal else 16
+    picture = draw(
+        drawn, width=max(8, min(100, size.columns - 12)), height=height, colored=is_terminal, ascii_only=_is_ascii()
+    )
     print("\n".join(picture))
     if all(len(line.front.x) == 1 for line in lines):
         tell("There is one record only: a smaller track.interval makes more of them.")
+
+
+def _is_ascii() -> bool:
+    """Whether standard output cannot show dots."""
+    try:
+        "⠿│└─".encode(sys.stdout.encoding or "ascii")
+    except UnicodeEncodeError:
+        return True
+    return False
 
 
 def _picture(path: Path, lines: Sequence[PlotLine], metric: str, along: str) -> None:

@@ -1,15 +1,15 @@
-"""What a person should hear of while a run goes on: a return that collapses, numbers that are not finite."""
+"""Alerts of a running training: a return that collapses, losses that are not finite."""
 
 from __future__ import annotations
 
 import math
 from typing import Final, Protocol
 
-# What part of all that was gained must be lost again.
+# The fraction of the gained return that must be lost again.
 _LOST: Final = 0.5
-# A run must have gained this many standard errors of its recent return before it can lose anything but noise.
+# Gains and losses of fewer standard errors of the recent return are noise.
 _CLEAR: Final = 5.0
-# Finished episodes before which a mean says little.
+# Finished episodes below which a mean says little.
 _FEWEST: Final = 50
 _NUMBERS: Final = ("policy_loss", "value_loss", "entropy", "kl", "gradient_norm")
 
@@ -26,7 +26,7 @@ class Record(Protocol):
 
 
 class Alerts:
-    """Looks at every record; says each thing once, and again only after it was over."""
+    """Checks every record; reports a condition once, and again only after it has ended."""
 
     def __init__(self, recent_episodes: int) -> None:
         self._recent = recent_episodes
@@ -36,11 +36,11 @@ class Alerts:
         """The lowest return before the best."""
         self._collapsed = False
         self._measured: set[str] = set()
-        """Numbers that were finite once: not every algorithm has all of them."""
+        """Names that were finite once: not every algorithm measures all of them."""
         self._broken: tuple[str, ...] = ()
 
     def look(self, report: Record) -> list[tuple[str, str]]:
-        """Kinds and words of what is new."""
+        """Kind and message of each new alert."""
         return [*self._look_at_return(report), *self._look_at_numbers(report)]
 
     def _look_at_return(self, report: Record) -> list[tuple[str, str]]:
@@ -55,7 +55,7 @@ class Alerts:
         if self._collapsed:
             self._collapsed = lost > _LOST / 2 * gained
             return []
-        # NaN, of a record in which no episode ended, is no proof of anything.
+        # NaN, from a record in which no episode ended, proves nothing.
         if not (gained > _CLEAR * noise and lost > _LOST * gained and lost > _CLEAR * noise):
             return []
         self._collapsed = True

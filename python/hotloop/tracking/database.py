@@ -233,6 +233,10 @@ class Database:
             self._keys = dict(self.execute("SELECT name, number FROM metric_keys").fetchall())
         return self._keys
 
+    def floor(self, expression: str) -> str:
+        """SQL for the whole part of a number that is not negative."""
+        return f"CAST({expression} AS INTEGER)" if self._is_sqlite else f"CAST(floor({expression}) AS BIGINT)"
+
     def forget_keys(self) -> None:
         """Drop cached numbers of metrics, which a failed transaction may have added."""
         self._keys = {}
@@ -275,7 +279,7 @@ def translate(url: StoreUrl, error: Exception) -> StoreError | None:
         return None
     import psycopg
 
-    message = " ".join(str(error).split())
+    message = url.without_password(" ".join(str(error).split()))
     if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
         return StoreAwayError(f"the store {url.shown} cannot be reached: {message}")
     return StoreError(f"the store {url.shown} refuses: {message}")

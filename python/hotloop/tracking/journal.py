@@ -18,13 +18,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from hotloop.errors import JournalError
-from hotloop.text import plain
+from hotloop.text import bounded, plain
 from hotloop.tracking import events
 from hotloop.tracking.priority import give_way
 
 NAME: Final = "metrics.jsonl"
 # Seconds after which an event has been written at the latest: the most that a SIGKILL can lose.
 _FLUSH_INTERVAL: Final = 0.5
+# Characters of a text in an event: an env's exception may be of any length.
+_LONGEST_TEXT: Final = 10_000
 # Bytes of the longest line that is read. Lines that Hotloop writes are far shorter.
 MAX_LINE: Final = 1 << 22
 # Levels of nesting in an event. Lines with fewer brackets than this need no check.
@@ -100,7 +102,9 @@ class Journal:
 
 def encode(at: float, event: Event) -> bytes:
     """The line of an event that happened at this time."""
-    return json.dumps({**plain(event), "at": round(at, 3)}, separators=(",", ":")).encode() + b"\n"
+    return (
+        json.dumps({**bounded(plain(event), _LONGEST_TEXT), "at": round(at, 3)}, separators=(",", ":")).encode() + b"\n"
+    )
 
 
 def append_one(path: Path, event: Event) -> None:

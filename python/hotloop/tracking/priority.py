@@ -1,4 +1,4 @@
-"""How the threads that record give way to those that train."""
+"""Lower scheduling priority for the threads that record."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import sys
 import threading
 from typing import Final
 
-# Much lower, and on a busy machine the thread would hold Python's lock for long while others take its core.
+# With a much lower one, on a busy machine, the thread would hold the GIL for long while others take its core.
 _LOWER_BY: Final = 5
 
 
 def give_way() -> None:
-    """Lets the calling thread begin only when a core is free or others had a longer turn, where that can be told."""
+    """Lower the priority of the calling thread, where threads have one, so that training goes first."""
     if sys.platform == "linux":
         thread = threading.get_native_id()
         with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""What is noted down of where a run was made: machine, versions, revision of the code."""
+"""Provenance of a run: machine, versions, revision of the code."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 def machine() -> dict[str, Any]:
-    """What the run was made on."""
+    """The machine that a run is made on."""
     from hotloop import _core
 
     return {
@@ -23,7 +23,7 @@ def machine() -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    """Of all that could matter and is in use."""
+    """Versions of the imported packages that could affect a result."""
     from hotloop import _core
 
     found = {"hotloop": _core.__version__, "python": platform.python_version()}
@@ -35,7 +35,7 @@ def versions() -> dict[str, str]:
 
 
 def git_revision() -> str | None:
-    """The commit of the working folder, with `-dirty` if files differ from it; nothing outside of a repository."""
+    """The commit of the working folder, with `-dirty` if files differ from it; `None` outside of a repository."""
     command = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=5)

@@ -1,4 +1,4 @@
-"""What a run takes of the machine: its process, its workers, and GPUs where there are any."""
+"""Samples of resource usage: the process of a run, its workers, the machine and its GPUs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MEGA: Final = 2**20
 
 
 class Sampler:
-    """Takes samples; loads are those since the sample before."""
+    """Takes samples; CPU usage is that since the previous sample."""
 
     def __init__(self) -> None:
         self._process = psutil.Process()
@@ -26,35 +26,35 @@ class Sampler:
         self._gpu_program = shutil.which("nvidia-smi")
 
     def sample(self) -> dict[str, dict[str, Any]]:
-        """By whom: `cpu` in cores, `memory` in bytes, and what else is known."""
-        whole = psutil.virtual_memory()
+        """By consumer: `cpu` in cores, `memory` in bytes, and further facts."""
+        memory = psutil.virtual_memory()
         cores = os.cpu_count() or 1
-        told: dict[str, dict[str, Any]] = {
+        sample: dict[str, dict[str, Any]] = {
             "process": _of(self._process),
             "machine": {
                 "cpu": psutil.cpu_percent() / 100 * cores,
-                "memory": whole.total - whole.available,
+                "memory": memory.total - memory.available,
                 "cores": cores,
-                "memory_total": whole.total,
+                "memory_total": memory.total,
             },
         }
-        told |= self._of_workers()
-        return told | self._of_gpus()
+        sample |= self._of_workers()
+        return sample | self._of_gpus()
 
     def _of_workers(self) -> dict[str, dict[str, Any]]:
-        """The processes that this one has started, which is what workers are."""
+        """Usage of the child processes, which are the workers."""
         found = {child.pid: child for child in self._process.children()}
-        # Objects are kept: a load is counted from one look at a process to the next, so at the first there is none.
+        # Objects are kept: CPU usage is counted between two samples of a process, so the first has none.
         new = found.keys() - self._workers.keys()
         self._workers = {pid: self._workers.get(pid, child) for pid, child in found.items()}
-        told = {}
+        sample = {}
         for index, (pid, worker) in enumerate(sorted(self._workers.items())):
             try:
-                seen = _of(worker)
-                told[f"worker {index}"] = {**seen, "cpu": None if pid in new else seen["cpu"], "process": pid}
+                usage = _of(worker)
+                sample[f"worker {index}"] = {**usage, "cpu": None if pid in new else usage["cpu"], "process": pid}
             except psutil.Error:
                 continue  # it has just ended
-        return told
+        return sample
 
     def _of_gpus(self) -> dict[str, dict[str, Any]]:
         if self._gpu_program is None:
@@ -65,16 +65,16 @@ class Sampler:
         except (OSError, subprocess.SubprocessError):
             self._gpu_program = None  # a driver that does not answer now will not later
             return {}
-        told = {}
+        sample = {}
         for row in csv.reader(done.stdout.splitlines(), skipinitialspace=True):
             index, name, load, used, total = row
-            told[f"gpu {index}"] = {
+            sample[f"gpu {index}"] = {
                 "load": _number(load, 0.01),
                 "memory": _number(used, _MEGA),
                 "memory_total": _number(total, _MEGA),
                 "name": name,
             }
-        return told
+        return sample
 
 
 def _of(process: psutil.Process) -> dict[str, Any]:
@@ -82,7 +82,7 @@ def _of(process: psutil.Process) -> dict[str, Any]:
 
 
 def _number(text: str, scale: float) -> float | None:
-    """What a GPU says; some say `[N/A]`."""
+    """A number that the driver reports; some GPUs report `[N/A]`."""
     try:
         return float(text) * scale
     except ValueError:

@@ -1,4 +1,4 @@
-"""The store as those see it who read: the runs there are, and everything that was recorded of each."""
+"""Reading a store: its runs, and everything that was recorded of each."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ import fcntl
 import json
 import os
 import shutil
+import threading
 import time
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
+from fnmatch import fnmatchcase
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from hotloop.errors import StoreError, StoreReadOnlyError
+from hotloop.errors import QueryError, StoreError, StoreReadOnlyError
 from hotloop.tracking import journal, store_sync
 from hotloop.tracking.database import Database
 from hotloop.tracking.store_url import find_store_url
@@ -27,9 +29,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 # The number of a metric by its name.
-_KEY: Final = "(SELECT number FROM metric_keys WHERE name = ?)"
-# A run elsewhere that has not been heard of for so many seconds is gone.
+KEY_NUMBER: Final = "(SELECT number FROM metric_keys WHERE name = ?)"
+# Seconds without a sign of life after which a run on another machine is gone.
 _SILENT: Final = 60.0
+# Columns that only some readers need, and that are longer than all others together.
+_TEXTS: Final = ("config", "facts")
 
 
 @dataclass(frozen=True)
@@ -45,9 +49,9 @@ class StoredRun:
     env: str
     seed: int
     status: str
-    """`running`, `completed`, `stopped`, `failed`, or `gone`: it was running, and its process is no more."""
+    """`running`, `completed`, `stopped`, `failed`, or `gone`: its process died without finishing."""
     ended: str | None
-    """By which limit, or why it failed."""
+    """The limit that ended it, or why it failed."""
     created: float
     seen: float
     seconds: float
@@ -62,18 +66,25 @@ class StoredRun:
     @cached_property
     def config(self) -> dict[str, dict[str, Any]]:
         """The whole config."""
-        told: dict[str, dict[str, Any]] = json.loads(self.config_text)
-        return told
+        return self._parse(self.config_text)
 
     @cached_property
     def facts(self) -> dict[str, Any]:
         """Versions, machine, revision of the code, learner."""
-        told: dict[str, Any] = json.loads(self.facts_text)
-        return told
+        return self._parse(self.facts_text)
+
+    def _parse(self, text: str) -> dict[str, Any]:
+        try:
+            found = json.loads(text)
+        except ValueError:
+            found = None
+        if not isinstance(found, dict):
+            raise StoreError(f"the store's row of the run {self.name!r} is damaged: delete the run from the store")
+        return found
 
     @property
     def whole_config(self) -> dict[str, Any]:
-        """The config, with those options of a native env that were left as they are."""
+        """The config, with the defaults of the env's options."""
         return {**self.config, "env": self.config["env"] | (self.facts.get("env_options") or {})}
 
     @property
@@ -94,11 +105,14 @@ class Series:
 
 
 class Store:
-    """Reads a store. Before that it takes in what runs under `home` have recorded while it could not be written.
+    """A store to read from, by any number of threads: each has a connection of its own.
+
+    Unless it is opened with `read_only`, journals under `home` that the store does not have yet are read first.
 
     Args:
-        store: A file, a URL, or nothing for the one that is meant anyway.
+        store: A file or a URL; `HOTLOOP_STORE` or the home's own store by default.
         home: Where runs are kept; `HOTLOOP_HOME` or `~/.hotloop` by default.
+        read_only: Never write to the store.
 
     >>> from hotloop import train
     >>> run = train("cartpole", steps=2048, home=getfixture("tmp_path"))
@@ -107,24 +121,42 @@ class Store:
     ['completed']
     """
 
-    def __init__(self, store: str | Path | None = None, *, home: str | Path | None = None) -> None:
+    def __init__(
+        self, store: str | Path | None = None, *, home: str | Path | None = None, read_only: bool = False
+    ) -> None:
         under = Path(home or os.environ.get("HOTLOOP_HOME") or Path.home() / ".hotloop")
         url = find_store_url(store, under)
         if url is None:
             raise StoreError("the store is 'none': name one with --store or HOTLOOP_STORE")
         self.url = url
         self.notes: list[str] = []
-        """What a person should know: that the store could not be brought up to date, say."""
+        """Notices for a person: that the store could not be brought up to date, that a journal is damaged."""
+        self._local = threading.local()
+        self._connections: list[Database] = []
+        self._read_only = read_only
         try:
-            self._database = Database(url, create=url.is_default)
-            try:
+            _ = self._database
+            if not read_only:
                 self._catch_up(under / "runs")
-            except BaseException:
-                self._database.close()
-                raise
         except StoreReadOnlyError as error:
-            self.notes.append(f"{error}; what it has is shown")
-            self._database = Database(url, read_only=True)
+            self.close()
+            self.notes.append(f"{error}; showing the records it has")
+            self._local = threading.local()
+            self._read_only = True
+            _ = self._database
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def _database(self) -> Database:
+        """The connection of the calling thread."""
+        found: Database | None = getattr(self._local, "database", None)
+        if found is None:
+            found = Database(self.url, create=self.url.is_default, read_only=self._read_only)
+            self._local.database = found
+            self._connections.append(found)
+        return found
 
     def __enter__(self) -> Self:
         return self
@@ -135,46 +167,87 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        """Lets go of the database."""
-        self._database.close()
+        """Close the connections of all threads."""
+        while self._connections:
+            self._connections.pop().close()
 
     def _catch_up(self, folder: Path) -> None:
-        """Feeds what lies in the folders of runs of this store and nobody is about to feed."""
-        known = dict(self._asked("SELECT path, taken FROM runs"))
-        for path in sorted(folder.glob(f"*/{journal.NAME}")):
-            run = path.parent
-            if known.get(str(run.absolute())) == path.stat().st_size:
-                continue
-            first = journal.find_start(path)
-            if first is None or not self.url.is_of(first) or is_in_use(run):
-                continue
+        """Read the journals of this store's runs that no process is about to bring to it."""
+        known = dict(self.query("SELECT path, taken FROM runs"))
+        for run in sorted(path for path in folder.glob("*") if path.is_dir()):
+            path = run / journal.NAME
             try:
-                self.notes += store_sync.sync(self._database, run).damaged
-                if str(run.absolute()) not in known:
-                    store_sync.update_path(self._database, first["id"], run)
+                self._catch_up_with(run, path, known.get(str(run.absolute())))
             except StoreReadOnlyError:
                 raise
-            except StoreError as error:
-                self.notes.append(str(error))
+            except FileNotFoundError:
+                continue
+            except (StoreError, OSError) as error:
+                self.notes.append(f"the run {run.name!r}: {error}")
 
-    def _asked(self, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
+    def _catch_up_with(self, run: Path, path: Path, taken: int | None) -> None:
+        size = path.lstat().st_size
+        if taken == size:
+            return
+        start = journal.find_start(path)
+        if start is None:
+            if first := next((line for line in journal.read_lines(path) if line.damage), None):
+                number = journal.line_number(path, first.start)
+                self.notes.append(
+                    f"the run {run.name!r} cannot be listed: {path} has no readable start (line {number}: "
+                    f"{first.damage}); 'hotloop train --resume {run.name}' writes a new one"
+                )
+            return
+        if not self.url.is_of(start) or is_in_use(run):
+            return
+        self.notes += store_sync.sync(self._database, run).damaged
+        if taken is None:
+            store_sync.update_path(self._database, start["id"], run)
+
+    def query(self, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
+        """The rows that a statement finds."""
         with self._database.translated_errors():
             rows: list[tuple[Any, ...]] = self._database.reconnected().execute(sql, parameters).fetchall()
             return rows
 
-    def _named(self, sql: str, *parameters: object) -> list[dict[str, Any]]:
+    def _query_named(self, sql: str, *parameters: object) -> list[dict[str, Any]]:
         with self._database.translated_errors():
             found = self._database.reconnected().execute(sql, parameters)
             names = [column[0] for column in found.description]
             return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
 
-    def runs(self) -> list[StoredRun]:
-        """All of them, the newest first."""
-        return [_stored(row) for row in self._named("SELECT * FROM runs ORDER BY created DESC, number DESC")]
+    def floor(self, expression: str) -> str:
+        """SQL for the whole part of a number that is not negative."""
+        return self._database.floor(expression)
+
+    def runs(self, *, with_config: bool = True, numbers: Sequence[int] | None = None) -> list[StoredRun]:
+        """Runs, the newest first: all of them, or those of these numbers. Without the config much is quicker."""
+        columns = [name for name in _COLUMNS if with_config or name not in _TEXTS]
+        found: list[dict[str, Any]] = []
+        for some in [None] if numbers is None else [numbers[i : i + 500] for i in range(0, len(numbers), 500)]:
+            where = "" if some is None else f" WHERE number IN ({', '.join('?' * len(some))})"
+            found += self._query_named(f"SELECT {', '.join(columns)} FROM runs{where}", *(some or ()))
+        found.sort(key=lambda row: (row["created"], row["number"]), reverse=True)
+        return [_to_run(row) for row in found]
 
     def find(self, text: str) -> StoredRun:
-        """The run that a text means: an id or a name, the beginning of one that fits only one run, or `last`."""
-        runs = self.runs()
+        """The run that a text names: an id or a name, the beginning of one that fits only one run, or `last`."""
+        runs = self.runs(with_config=False)
+        return self.runs(numbers=[self._choose(runs, text).number])[0]
+
+    def find_all(self, texts: Sequence[str]) -> list[StoredRun]:
+        """The runs that texts name, each once; a text with `*` in it names every run whose name matches."""
+        runs = self.runs(with_config=False)
+        numbers: dict[int, None] = {}
+        for text in texts:
+            matching = [run for run in runs if fnmatchcase(run.name, text)] if "*" in text else []
+            if "*" in text and not matching:
+                raise QueryError(f"no run has a name like {text!r}")
+            numbers |= {run.number: None for run in matching or [self._choose(runs, text)]}
+        found = {run.number: run for run in self.runs(numbers=list(numbers))}
+        return [found[number] for number in numbers]
+
+    def _choose(self, runs: Sequence[StoredRun], text: str) -> StoredRun:
         if not runs:
             raise StoreError(f"there is no run {text!r}: the store {self.url.shown} has none yet")
         if text == "last":
@@ -184,23 +257,23 @@ class Store:
         exact = exact or [run for run in runs if given.is_absolute() and run.path == given]
         if exact:
             return exact[0]
-        fitting = [run for run in runs if run.id.startswith(text) or run.name.startswith(text)]
-        if len(fitting) == 1:
-            return fitting[0]
-        if fitting:
-            more = f" and {len(fitting) - 3} more" if len(fitting) > 3 else ""
-            names = ", ".join(f"{run.name} ({run.id})" for run in fitting[:3])
+        matching = [run for run in runs if run.id.startswith(text) or run.name.startswith(text)]
+        if len(matching) == 1:
+            return matching[0]
+        if matching:
+            more = f" and {len(matching) - 3} more" if len(matching) > 3 else ""
+            names = ", ".join(f"{run.name} ({run.id})" for run in matching[:3])
             raise StoreError(f"{text!r} could be any of {names}{more}: say more of the name or id")
         near = get_close_matches(text, [run.name for run in runs], n=1)
         hint = f"; did you mean {near[0]!r}?" if near else f" in {self.url.shown}"
         raise StoreError(f"there is no run {text!r}{hint}")
 
     def metric_names(self, run: StoredRun | None = None) -> list[str]:
-        """The names of the metrics of a run, or of all."""
+        """The names of the metrics of a run, or of all runs."""
         if run is None:
-            rows = self._asked("SELECT name FROM metric_keys ORDER BY name")
+            rows = self.query("SELECT name FROM metric_keys ORDER BY name")
         else:
-            rows = self._asked(
+            rows = self.query(
                 "SELECT name FROM metric_keys WHERE EXISTS "
                 "(SELECT 1 FROM metrics WHERE run = ? AND key = metric_keys.number) ORDER BY name",
                 run.number,
@@ -211,16 +284,18 @@ class Store:
         """Every point of a metric."""
         import numpy as np
 
-        rows = self._asked(
-            f"SELECT step, time, value FROM metrics WHERE run = ? AND key = {_KEY} ORDER BY step", run.number, name
+        rows = self.query(
+            f"SELECT step, time, value FROM metrics WHERE run = ? AND key = {KEY_NUMBER} ORDER BY step",
+            run.number,
+            name,
         )
         table = np.fromiter(chain.from_iterable(rows), np.float64, 3 * len(rows)).reshape(-1, 3)
         return Series(table[:, 0].astype(np.int64), table[:, 1].copy(), table[:, 2].copy())
 
     def latest(self, name: str) -> dict[int, float]:
         """The last value of a metric, by the number of the run."""
-        rows = self._asked(
-            f"WITH points AS (SELECT run, step, value FROM metrics WHERE key = {_KEY}) "
+        rows = self.query(
+            f"WITH points AS (SELECT run, step, value FROM metrics WHERE key = {KEY_NUMBER}) "
             "SELECT points.run, value FROM points "
             "JOIN (SELECT run, max(step) AS step FROM points GROUP BY run) AS last "
             "ON last.run = points.run AND last.step = points.step",
@@ -230,18 +305,18 @@ class Store:
 
     def points(self, run: StoredRun) -> list[tuple[str, int, float, float]]:
         """Every point of every metric: name, step, time, value."""
-        return self._asked(
+        return self.query(
             "SELECT name, step, time, value FROM metrics JOIN metric_keys ON metric_keys.number = key "
             "WHERE run = ? ORDER BY key, step",
             run.number,
         )
 
     def evaluations(self, run: StoredRun) -> list[dict[str, Any]]:
-        """How well the policy did, in training and by `hotloop eval`."""
+        """Evaluations, in training and by `hotloop eval`."""
         return self._rows("evaluations", run)
 
     def checkpoints(self, run: StoredRun) -> list[dict[str, Any]]:
-        """Those that were written; older ones may be gone by now."""
+        """Checkpoints that were saved; older ones may have been removed since."""
         return self._rows("checkpoints", run)
 
     def events(self, run: StoredRun) -> list[dict[str, Any]]:
@@ -257,20 +332,20 @@ class Store:
         return self._rows("resources", run)
 
     def _rows(self, table: str, run: StoredRun) -> list[dict[str, Any]]:
-        """What a table has of a run, in order; facts and samples as they were told."""
+        """The rows of a table for a run, in order, with facts and samples parsed."""
         order = "step" if table in ("checkpoints", "episodes") else "time, number"
-        rows = self._named(f"SELECT * FROM {table} WHERE run = ? ORDER BY {order}", run.number)
+        rows = self._query_named(f"SELECT * FROM {table} WHERE run = ? ORDER BY {order}", run.number)
         return [
             {
                 key: json.loads(value) if key in ("facts", "sample") else value
                 for key, value in row.items()
-                if key not in ("run", "number")
+                if key not in ("run", "number", "position")
             }
             for row in rows
         ]
 
     def delete(self, run: StoredRun) -> None:
-        """Removes a run and, if it lies on this machine, its folder. One that is running is refused."""
+        """Delete a run and, if it lies on this machine, its folder. A running one is refused."""
         if run.status == "running" or (_is_here(run) and is_in_use(run.path)):
             raise StoreError(f"the run {run.name!r} is running (process {run.process} on {run.host}): end it first")
         with Database(self.url, create=False) as database, database.translated_errors(), database.transaction():
@@ -302,24 +377,14 @@ def _is_here(run: StoredRun) -> bool:
     return first is not None and first["id"] == run.id
 
 
-def _stored(row: Mapping[Any, Any]) -> StoredRun:
-    told = {key: value for key, value in row.items() if key not in ("config", "facts", "taken")}
-    told |= {"path": Path(row["path"]), "seed": int(row["seed"])}
-    run = StoredRun(**told, config_text=row["config"], facts_text=row["facts"])
+_COLUMNS: Final = (*(field.name for field in fields(StoredRun) if not field.name.endswith("_text")), *_TEXTS)
+
+
+def _to_run(row: Mapping[Any, Any]) -> StoredRun:
+    columns = {key: value for key, value in row.items() if key not in _TEXTS}
+    columns |= {"path": Path(row["path"]), "seed": int(row["seed"])}
+    run = StoredRun(**columns, config_text=row.get("config", ""), facts_text=row.get("facts", ""))
     if run.status != "running":
         return run
     alive = is_in_use(run.path) if _is_here(run) else time.time() - run.seen < _SILENT
-    return run if alive else StoredRun(**{**vars(run), "status": "gone"})
-
-
-def groups_of(runs: Iterable[StoredRun]) -> list[list[StoredRun]]:
-    """Runs that differ in nothing but their seed, together, in the order in which the first of each comes."""
-    found: dict[str, list[StoredRun]] = {}
-    for run in runs:
-        settings = {key: value for key, value in run.settings.items() if key not in _NO_DIFFERENCE}
-        found.setdefault(json.dumps(settings, sort_keys=True), []).append(run)
-    return list(found.values())
-
-
-# Settings that are meant to differ between repetitions, or that never change a result.
-_NO_DIFFERENCE: Final = {"train.seed", "runner.num_threads", "track.trackers"}
+    return run if alive else replace(run, status="gone")

@@ -305,7 +305,7 @@ def _run_columns(event: Event) -> dict[str, object]:
     }
 
 
-_FACTS: Final = ("learner", "parameters", "threads", "versions", "git", "machine", "env_options")
+_FACTS: Final = ("learner", "parameters", "threads", "versions", "git", "machine", "env_options", "initial_weights")
 
 
 def flattened(event: Event) -> Iterator[tuple[str, Any]]:

@@ -1,4 +1,4 @@
-"""Where stores are: which one is meant, how it is written, and what of that may be shown."""
+"""Addresses of stores: how they are written and chosen, and how they are shown without their passwords."""
 
 from __future__ import annotations
 
@@ -9,9 +9,13 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import unquote
 
 from hotloop.errors import StoreError
 
+# Whatever stands between the first colon after the user and the last @, even if it should have been escaped.
+_PASSWORD: Final = re.compile(r"(//[^/@:?]*):(.*)@")
+_PASSWORD_OPTION: Final = re.compile(r"([?&](?:ssl)?password=)([^&]*)")
 NONE: Final = "none"
 FILE: Final = "hotloop.db"
 
@@ -23,7 +27,7 @@ class StoreUrl:
     file: Path | None = None
     url: str | None = None
     is_default: bool = False
-    """Whether it is the home's own store, which is made when it is needed."""
+    """Whether it is the home's own store, which is created when it is needed."""
 
     @property
     def shown(self) -> str:
@@ -31,10 +35,18 @@ class StoreUrl:
         if self.file is not None:
             return str(self.file)
         assert self.url is not None
-        return re.sub(r"(//[^/@:]*):[^/@]*@", r"\1@", re.sub(r"([?&]password=)[^&]*", r"\1***", self.url))
+        return _PASSWORD.sub(r"\1@", _PASSWORD_OPTION.sub(r"\1***", self.url))
+
+    def without_password(self, text: str) -> str:
+        """A text, such as a driver's message, in which the password does not occur."""
+        found = [match[2] for pattern in (_PASSWORD, _PASSWORD_OPTION) if (match := pattern.search(self.url or ""))]
+        for password in found:
+            for written in {password, unquote(password)} - {""}:
+                text = text.replace(written, "***")
+        return text
 
     def is_of(self, start: Mapping[str, Any]) -> bool:
-        """Whether a run that began so is recorded here; a home that was moved takes its own store along."""
+        """Whether a run with this `start` event belongs here; a home that was moved takes its own store along."""
         return start.get("store") == self.shown or (self.is_default and bool(start.get("in_home")))
 
     def is_home_of(self, folder: Path) -> bool:
@@ -43,18 +55,18 @@ class StoreUrl:
 
 
 def find_store_url(store: str | Path | None, home: Path) -> StoreUrl | None:
-    """The store that is meant: as said, else `HOTLOOP_STORE`, else the home's own; nothing if that is `none`."""
-    said = str(store) if store is not None else os.environ.get("HOTLOOP_STORE") or ""
-    if said == NONE:
+    """The store to use: the given one, else `HOTLOOP_STORE`, else the home's own; `None` if that is `none`."""
+    given = str(store) if store is not None else os.environ.get("HOTLOOP_STORE") or ""
+    if given == NONE:
         return None
-    if not said:
+    if not given:
         return StoreUrl(file=home.absolute() / FILE, is_default=True)
-    scheme, colon, rest = said.partition("://")
+    scheme, colon, rest = given.partition("://")
     if not colon:
-        return StoreUrl(file=Path(said).absolute())
+        return StoreUrl(file=Path(given).absolute())
     if scheme == "sqlite":
         if not rest.startswith("/") or len(rest) < 2:
-            raise StoreError(f"the store {said!r} names no file: expected sqlite:///PATH")
+            raise StoreError(f"the store {given!r} names no file: expected sqlite:///PATH")
         return StoreUrl(file=Path(rest[1:]).absolute())
     if scheme in ("postgresql", "postgres", "postgresql+psycopg"):
         if find_spec("psycopg") is None:

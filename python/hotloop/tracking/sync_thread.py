@@ -1,6 +1,6 @@
-"""The thread beside a run that brings its journal to the store and to other trackers, and keeps watch.
+"""The thread beside a run that copies its journal to the store and to other trackers, and monitors the run.
 
-Whatever goes wrong here is told and tried again; it never ends a run and never makes it wait.
+Errors here are reported and retried; they never end a run or make it wait.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("hotloop")
 
-# Seconds between looks at the journal.
+# Seconds between reads of the journal.
 _INTERVAL: Final = 1.0
-# Seconds between tries while the store is away.
+# Seconds between attempts while the store is unreachable.
 _RETRY_INTERVAL: Final = 1.0
 _SAMPLE_FIRST: Final = 1.0
 _SAMPLE_EVERY: Final = 5.0
-# Seconds that the end of a run waits for the store to take the rest.
+# Seconds that the end of a run waits for the store to take the last records.
 _LAST_WAIT: Final = 3.0
-# Trackers that were asked for may have to load a lot first, and to send it far away.
+# Trackers may have to import a lot first, and send records far away.
 _LAST_WAIT_FOR_TRACKERS: Final = 60.0
-# A run that has not ended an iteration for so many seconds is stalled.
+# Seconds without an iteration after which a run is stalled.
 STALLED_AFTER: Final = 60.0
-# Bytes that should be left on the disk.
+# Free bytes on the disk below which a notice is due.
 DISK_LOW: Final = 2**30
 
 
 @dataclass(frozen=True)
 class Notice:
-    """Something that the thread wants to be known."""
+    """A notice of the thread, to be reported by the run."""
 
     kind: str
     what: str
@@ -54,15 +54,15 @@ class Notice:
 
 
 class SyncThread:
-    """Feeds a store (`place`) and trackers from the journal in a run's folder, from now to `finish`.
+    """Copies the journal in a run's folder to a store and to trackers, until `finish`.
 
     Args:
-        folder: The run's.
-        place: The store, if any.
-        trackers: What makes the others; each is made in the thread, for imports may take long.
-        record: Takes samples of resources to the journal.
-        stalled_after: Seconds without a beat after which a run is stalled.
-        disk_low: Bytes below which the disk is low.
+        folder: The folder of the run.
+        url: The store, if any.
+        trackers: Factories of trackers, called in the thread because imports may take long.
+        record: Writes samples of resources to the journal.
+        stalled_after: Seconds without a heartbeat after which a run is stalled.
+        disk_low: Free bytes below which the disk is low.
     """
 
     def __init__(
@@ -97,24 +97,26 @@ class SyncThread:
         self._thread.start()
 
     def beat(self) -> None:
-        """The run goes on."""
+        """Heartbeat of the run."""
         now = time.monotonic()
         if self._is_stalled:
             self._is_stalled = False
-            self._notices.append(Notice("stalled", f"nothing happened for {now - self._beat_at:.0f} s; it goes on now"))
+            self._notices.append(
+                Notice("stalled", f"nothing happened for {now - self._beat_at:.0f} s; the run continues now")
+            )
         self._beat_at = now
 
     def notices(self) -> list[Notice]:
-        """What is to be known since the last time it was asked."""
+        """Notices since the last call."""
         return [self._notices.popleft() for _ in range(len(self._notices))]
 
     def finish(self) -> None:
-        """Brings the rest, and waits for that a little."""
+        """Copy the remaining records, and wait for that for a limited time."""
         self._closing.set()
         self._thread.join(_LAST_WAIT_FOR_TRACKERS if self._factories or self._trackers else _LAST_WAIT)
         if self._thread.is_alive():
             where = "a tracker" if self._url is None else f"the store {self._url.shown}"
-            self._notices.append(Notice("store-away", f"{where} has not taken everything in time; {_KEPT}"))
+            self._notices.append(Notice("store-away", f"{where} did not take all records in time; {_KEPT}"))
 
     def _work(self) -> None:
         give_way()
@@ -176,7 +178,7 @@ class SyncThread:
             self._guarded(tracker, lambda tracker=tracker: tracker.write(events))  # type: ignore[misc]
 
     def _guarded(self, tracker: Tracker, call: Callable[[], None]) -> None:
-        """Others' code must not end a run: a tracker that fails is left out from then on."""
+        """Call a tracker. Foreign code must not end a run: a tracker that fails is dropped."""
         try:
             call()
         except Exception as error:
@@ -185,20 +187,20 @@ class SyncThread:
             self._note_failed(tracker.name, error)
 
     def _note_failed(self, name: str, error: Exception) -> None:
-        self._notices.append(Notice("tracker-failed", f"{name} is left out from here on: {error}"))
+        self._notices.append(Notice("tracker-failed", f"{name} failed and is no longer used: {error}"))
 
     def _watch(self) -> None:
         now = time.monotonic()
         if not self._is_stalled and now - self._beat_at > self._stalled_after:
             self._is_stalled = True
-            # The thread that would show it is the one that is stuck.
+            # Logged from here, because the thread that reports notices is the one that is stuck.
             _log.warning("%s: nothing has happened for %.0f s", self._folder.name, now - self._beat_at)
         if now < self._sample_at:
             return
         if self._sampler is None:
             from hotloop.tracking.resources import Sampler
 
-            # Loads are counted from here, so the first sample is taken the next time.
+            # CPU usage is counted from here, so the first sample is taken the next time.
             self._sampler = Sampler()
             return
         self._sample_at = now + _SAMPLE_EVERY

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 import secrets
@@ -14,6 +15,7 @@ from hotloop.tracking import journal, provenance
 from hotloop.tracking.journal import Journal
 from hotloop.tracking.sync_thread import Notice, SyncThread
 from hotloop.training.callbacks import Callback
+from hotloop.training.checkpoint import FIRST
 from hotloop.training.record_lines import record_line
 
 if TYPE_CHECKING:
@@ -63,13 +65,20 @@ class Recorder(Callback):
         self._journal = Journal(path)
         makers = []
         if self._trackers:
-            from hotloop.tracking.trackers import maker
+            from hotloop.tracking.trackers import factory
 
-            makers = [maker(name, self._folder) for name in self._trackers]
+            makers = [factory(name, self._folder) for name in self._trackers]
         self._feeder = SyncThread(self._folder, self._store, makers, self._note_resources)
         size = path.stat().st_size
         valid = None if report.journal_bytes is None else min(report.journal_bytes, size)
-        self._note("start", lambda: {**_start_facts(report, run, self._store), "valid_bytes": valid})
+        self._note(
+            "start",
+            lambda: {
+                **_start_facts(report, run, self._store),
+                "initial_weights": _digest(report.path / FIRST),
+                "valid_bytes": valid,
+            },
+        )
 
     def progress(self, report: ProgressReport) -> None:
         """Send a heartbeat, and remember the health of workers."""
@@ -170,6 +179,11 @@ class Unrecorded(Recorder):
 
     def start(self, report: StartReport) -> None:
         """Open nothing, so that nothing is written."""
+
+
+def _digest(path: Path) -> str | None:
+    """Return a short digest of a file; `None` if there is none."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:12] if path.exists() else None
 
 
 def _start_facts(report: StartReport, run: str, store: StoreUrl | None) -> dict[str, Any]:

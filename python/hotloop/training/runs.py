@@ -95,10 +95,10 @@ def find_store(
     """The store that is meant, nothing if that is `none`; what is needed for it and for trackers must be there."""
     from hotloop.errors import StoreError
     from hotloop.tracking.store_url import find_store_url
-    from hotloop.tracking.trackers import must_be_installed
+    from hotloop.tracking.trackers import check_installed
 
     try:
-        must_be_installed(trackers)
+        check_installed(trackers)
         return find_store_url(store, home(given_home))
     except StoreError as error:
         raise TrainingError(str(error)) from None

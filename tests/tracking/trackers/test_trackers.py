@@ -13,7 +13,7 @@ import pytest
 import hotloop
 from hotloop.errors import StoreError, TrainingError
 from hotloop.tracking import journal
-from hotloop.tracking.trackers import maker
+from hotloop.tracking.trackers import factory
 
 QUICK: dict[str, Any] = {
     "runner.num_envs": 8,
@@ -84,7 +84,7 @@ print(json.dumps({{point.step: point.value for point in client.get_metric_histor
 def test_a_tracker_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "tensorboard").write_text("where its folder should be")
     with pytest.raises(StoreError, match=r"^tensorboard cannot be used: "):
-        maker("tensorboard", tmp_path)()
+        factory("tensorboard", tmp_path)()
 
 
 def test_weights_and_biases_keeps_a_run_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Others that a run can be recorded to besides the store. Each is told the events of the journal, by a thread."""
+"""Trackers besides the store. A thread of the run passes the events of the journal to each."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from hotloop.tracking.store_sync import evaluated, flattened
 if TYPE_CHECKING:
     from hotloop.tracking.journal import Event
 
-# The package that each needs.
+# The package that each tracker needs.
 PACKAGES: Final = {"tensorboard": "tensorboard", "wandb": "wandb", "mlflow": "mlflow"}
 
 
 class Tracker(Protocol):
-    """Takes what happened in a run, in order. What it raises ends it, not the run."""
+    """Receives the events of a run in order. An exception ends the tracker, not the run."""
 
     name: str
 
     def write(self, events: Sequence[Event]) -> None:
-        """What has happened since the last time. The first event ever is the `start`, with the run's config."""
+        """Write the events since the last call. The very first is the `start`, with the run's config."""
 
     def close(self) -> None:
-        """The run is over."""
+        """Close the tracker at the end of the run."""
 
 
-def must_be_installed(names: Sequence[str]) -> None:
-    """Refuses names whose package is missing, before a run begins."""
+def check_installed(names: Sequence[str]) -> None:
+    """Raise an error, before a run begins, if the package of a tracker is missing."""
     for name in names:
         if find_spec(PACKAGES[name]) is None:
             raise StoreError(
@@ -39,29 +39,29 @@ def must_be_installed(names: Sequence[str]) -> None:
             )
 
 
-def maker(name: str, folder: Path) -> Callable[[], Tracker]:
-    """What makes the tracker of a name for a run's folder; its package is imported then."""
+def factory(name: str, folder: Path) -> Callable[[], Tracker]:
+    """A factory of the named tracker for a run's folder; its package is imported when it is called."""
 
-    def make() -> Tracker:
+    def create() -> Tracker:
         try:
             made: Tracker = import_module(f"{__name__}.{name}").make(folder)
         except Exception as error:
             raise StoreError(f"{name} cannot be used: {error}") from error
         return made
 
-    return make
+    return create
 
 
 def points(event: Event) -> Iterator[tuple[str, float]]:
-    """The numbers that an event brings, by name; none for most kinds."""
-    told: Iterator[tuple[str, Any]] = iter(())
+    """The numbers of an event by name; none for most kinds."""
+    found: Iterator[tuple[str, Any]] = iter(())
     match event["event"]:
         case "iteration":
-            told = flattened(event)
+            found = flattened(event)
         case "evaluation":
-            told = evaluated(event["evaluation"])
+            found = evaluated(event["evaluation"])
         case "resources":
-            told = ((f"resources.{who}.{key}", entry[key]) for who, entry in event["of"].items() for key in entry)
-    for name, value in told:
+            found = ((f"resources.{who}.{key}", entry[key]) for who, entry in event["of"].items() for key in entry)
+    for name, value in found:
         if isinstance(value, int | float):
             yield name, float(value)

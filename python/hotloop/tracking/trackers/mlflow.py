@@ -12,7 +12,7 @@ from hotloop.tracking.trackers import points
 if TYPE_CHECKING:
     from hotloop.tracking.journal import Event
 
-# What MLflow takes at once.
+# The most values in one request to MLflow.
 _MOST_METRICS: Final = 1000
 _MOST_PARAMETERS: Final = 100
 _LONGEST: Final = 500
@@ -32,7 +32,7 @@ class Mlflow:
         self._status = "KILLED"
 
     def write(self, events: Sequence[Event]) -> None:
-        """The numbers of each event at its step."""
+        """Log the numbers of each event at its step."""
         from mlflow.entities import Metric
 
         found = []
@@ -60,7 +60,7 @@ class Mlflow:
             self._client.log_batch(self._run, params=settings[first : first + _MOST_PARAMETERS])
 
     def close(self) -> None:
-        """Ends the run there."""
+        """End the run there."""
         if self._run is not None:
             self._client.set_terminated(self._run, self._status)
 

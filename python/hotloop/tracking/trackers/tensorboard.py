@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tensorboard.compat.proto.event_pb2 import Event as Told
+from tensorboard.compat.proto.event_pb2 import Event as Record
 from tensorboard.compat.proto.event_pb2 import SessionLog
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
@@ -26,7 +26,7 @@ class TensorBoard:
         self._writer = EventFileWriter(str(folder / "tensorboard"))
 
     def write(self, events: Sequence[Event]) -> None:
-        """Scalars by step; where a run goes back to a step, what stands behind it is taken out of the curves."""
+        """Write scalars by step; where a run goes back to a step, later points leave the curves."""
         for event in events:
             if event["event"] == "start" and event["resumed_at"] is not None:
                 self._restart(event, event["resumed_at"])
@@ -34,16 +34,16 @@ class TensorBoard:
                 self._restart(event, event["back_to"])
             values = [Summary.Value(tag=name, simple_value=value) for name, value in points(event)]
             if values:
-                told = Told(wall_time=event["at"], step=event["steps"], summary=Summary(value=values))
-                self._writer.add_event(told)
+                record = Record(wall_time=event["at"], step=event["steps"], summary=Summary(value=values))
+                self._writer.add_event(record)
         self._writer.flush()
 
     def _restart(self, event: Event, steps: int) -> None:
         log = SessionLog(status=SessionLog.START)
-        self._writer.add_event(Told(wall_time=event["at"], step=steps + 1, session_log=log))
+        self._writer.add_event(Record(wall_time=event["at"], step=steps + 1, session_log=log))
 
     def close(self) -> None:
-        """Ends the file."""
+        """Close the file."""
         self._writer.close()
 
 

@@ -24,14 +24,14 @@ class Wandb:
         self._status = 0
 
     def write(self, events: Sequence[Event]) -> None:
-        """The numbers of each event at its step."""
+        """Log the numbers of each event at its step."""
         for event in events:
             if event["event"] == "start":
                 self._begin(event)
             elif event["event"] == "end":
                 self._status = int(event["status"] == "failed")
-            if self._run is not None and (told := dict(points(event))):
-                self._run.log(told, step=event["steps"])
+            if self._run is not None and (values := dict(points(event))):
+                self._run.log(values, step=event["steps"])
 
     def _begin(self, event: Event) -> None:
         import wandb
@@ -46,7 +46,7 @@ class Wandb:
         )
 
     def close(self) -> None:
-        """Ends the run there."""
+        """End the run there."""
         if self._run is not None:
             self._run.finish(exit_code=self._status)
 
