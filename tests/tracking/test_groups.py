@@ -32,7 +32,7 @@ def run(name: str, seed: int, weights: str | None = None, **ppo: Any) -> StoredR
         best=None,
         config_text=json.dumps(config),
         facts_text=json.dumps(facts),
-    )  # type: ignore[arg-type]
+    )
 
 
 def names(groups: list[list[StoredRun]]) -> list[list[str]]:
