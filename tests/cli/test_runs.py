@@ -335,12 +335,14 @@ def test_a_home_without_runs_says_how_to_make_one(tmp_path: Path) -> None:
 def test_nine_runs_and_their_settings_fit_the_terminal(home: Path) -> None:
     names = [f"one-of-nine-runs-{number}" for number in range(9)]
     for number, name in enumerate(names):
-        config = {**QUICK, "ppo.gamma": 0.9 + number / 100, "train.evaluate_episodes": 0}
+        config = {**QUICK, "ppo.gamma": round(0.9 + number / 100, 2), "train.evaluate_episodes": 0}
         hotloop.train("cartpole", steps=1024, config=config, name=name, home=home)
     lines = on_terminal(80, "runs", "compare", "one-of-nine-*")
     assert max(map(len, lines)) <= 80
     (rows,) = [[line for line in lines if line.startswith("ppo.gamma")]]
-    assert sorted(value for row in rows for value in row.split()[1:]) == [str(0.9 + i / 100) for i in range(9)]
+    assert sorted(value for row in rows for value in row.split()[1:]) == [
+        str(round(0.9 + i / 100, 2)) for i in range(9)
+    ]
     drawn = on_terminal(80, "runs", "plot", "one-of-nine-*")
     assert max(map(len, drawn)) <= 80
     assert len(drawn) < 24
@@ -408,7 +410,7 @@ def test_deleting_that_is_declined_ends_quietly(home: Path) -> None:
     os.close(ours)
     os.close(theirs)
     assert process.returncode == 0
-    assert errors.decode().splitlines() == [f"plain-0: cartpole, 4608 steps, {home / 'runs' / 'plain-0'}"]
+    assert re.fullmatch(rf"plain-0: cartpole, \d+ steps, {home / 'runs' / 'plain-0'}", errors.decode().strip())
     assert "plain-0" in listed()
 
 

@@ -41,7 +41,9 @@ class StoreUrl:
         """A text, such as a driver's message, in which the password does not occur."""
         found = [match[2] for pattern in (_PASSWORD, _PASSWORD_OPTION) if (match := pattern.search(self.url or ""))]
         for password in found:
-            for written in {password, unquote(password)} - {""}:
+            # A driver may take a password that was not escaped apart, and report a piece of it.
+            pieces = {piece for piece in re.split(r"[@/:?#]", password) if len(piece) > 1}
+            for written in sorted({password, unquote(password), *pieces} - {""}, key=len, reverse=True):
                 text = text.replace(written, "***")
         return text
 
