@@ -1,4 +1,4 @@
-"""What a checkpoint's policy is made of, and its forward pass, written once for whatever shall compute it."""
+"""Structure of a checkpoint's policy and its forward pass, written once for every backend that computes it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _KEPT: Final = {"lstm": 2, "gru": 1}
 
 
 class Operations(Protocol[T]):
-    """What a forward pass is made of. The first axis of every value is the batch."""
+    """Operations of a forward pass. The first axis of every value is the batch."""
 
     def weight(self, name: str, array: NDArray[Any]) -> T:
         """A constant."""
@@ -95,7 +95,7 @@ class Operations(Protocol[T]):
 
 @dataclass(frozen=True)
 class Outputs(Generic[T]):
-    """What a policy gives."""
+    """Outputs of a policy."""
 
     action: T
     """The most probable one; continuous ones are within their bounds."""

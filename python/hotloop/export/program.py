@@ -143,7 +143,7 @@ def torch_module(blueprint: Blueprint) -> torch.nn.Module:
             mask = given.pop(0) if blueprint.masked else None
             memory = given.pop(0) if blueprint.memory_len else None
             found = blueprint.forward(Computation(self._weight), observation, mask, memory)
-            told = {
+            outputs = {
                 "action": found.action,
                 "value": found.value,
                 "logits": found.logits,
@@ -151,7 +151,7 @@ def torch_module(blueprint: Blueprint) -> torch.nn.Module:
                 "log_std": found.log_std,
                 "next_memory": found.memory,
             }
-            return {name: value.clone() for name, value in told.items() if value is not None}
+            return {name: value.clone() for name, value in outputs.items() if value is not None}
 
     return Policy()
 

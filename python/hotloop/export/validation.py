@@ -30,7 +30,7 @@ _TOLERANCE: Final = 1e-4
 
 @dataclass(frozen=True)
 class Check:
-    """What a comparison found."""
+    """Result of a comparison."""
 
     observations: int
     difference: float
@@ -95,7 +95,7 @@ def check(model: Model, agent: Policy, blueprint: Blueprint) -> Check:
 def _actions(
     blueprint: Blueprint, found: dict[str, NDArray[Any]], actions: NDArray[Any], log_prob: NDArray[Any]
 ) -> list[tuple[str, NDArray[Any], NDArray[Any]]]:
-    """What must be equal of the decisions: probabilities of ours, and that theirs are as probable."""
+    """Values of the decisions that must agree: our probabilities, and that their actions are as probable."""
     if blueprint.continuous:
         # The most probable action's probability depends on the spread alone.
         spread = -(found["log_std"] + 0.5 * np.log(2 * np.pi)).sum(-1)

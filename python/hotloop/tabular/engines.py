@@ -1,4 +1,4 @@
-"""The runtimes behind one interface: native (one thread or several), MPI, envs of others, a table on a GPU."""
+"""Tabular runtimes behind one interface: native (one or more threads), MPI, Gymnasium envs, a table on a GPU."""
 
 from __future__ import annotations
 
@@ -16,49 +16,49 @@ if TYPE_CHECKING:
 _ABOUT = {
     "one": "native, one thread",
     "shared": "native, threads share one table without locks",
-    "private": "native, threads with tables of their own, merged after each iteration",
+    "private": "native, one table per thread, merged after each iteration",
 }
 
 
 class Engine(Protocol):
-    """What makes steps and learns from them."""
+    """Steps envs and learns from the transitions."""
 
     about: str
-    """What it is, in a line."""
+    """One-line description."""
     notes: tuple[str, ...]
-    """What a person should know."""
+    """Notices shown at the start of a run."""
     steps_per_iteration: int
     plays: Callable[[int, int], Evaluation] | None
-    """Evaluates by so many episodes from a seed, where the trainer cannot make the env itself."""
+    """Evaluate on a number of episodes with a seed, for envs that the trainer cannot create."""
 
     @property
     def rows(self) -> int:
-        """States that have a row."""
+        """Number of states with a row."""
 
     @property
     def memory(self) -> int:
-        """Of all tables."""
+        """Bytes of all tables."""
 
     def advance(self, iterations: int, seconds: float) -> tuple[int, int]:
-        """Makes up to so many iterations, none of which begins after these seconds: iterations and steps made."""
+        """Run up to `iterations` iterations, none started after `seconds`; return the iterations and steps done."""
 
     def tally(self) -> Any:
-        """What was counted since the last call."""
+        """Return the statistics since the last call."""
 
     def table(self) -> _core.QTable:
-        """A copy of the table."""
+        """Return a copy of the table."""
 
     def set_table(self, table: _core.QTable) -> None:
-        """Goes on with another table."""
+        """Replace the table."""
 
     def snapshot(self) -> bytes:
-        """All but the table."""
+        """Return the state without the table."""
 
     def restore(self, state: bytes) -> None:
-        """Goes to what was saved."""
+        """Restore a snapshot."""
 
     def close(self) -> None:
-        """Ends what it holds."""
+        """Release resources."""
 
 
 class NativeEngine:
@@ -75,45 +75,45 @@ class NativeEngine:
 
     @property
     def rows(self) -> int:
-        """States that have a row."""
+        """Number of states with a row."""
         return self.learner.rows
 
     @property
     def memory(self) -> int:
-        """Of all tables."""
+        """Bytes of all tables."""
         return self.learner.bytes
 
     def advance(self, iterations: int, seconds: float) -> tuple[int, int]:
-        """Makes iterations."""
+        """Run iterations."""
         made = self.learner.advance(iterations, seconds)
         return made, made * self.steps_per_iteration
 
     def tally(self) -> Any:
-        """What was counted since the last call."""
+        """Return the statistics since the last call."""
         return self.learner.tally()
 
     def table(self) -> _core.QTable:
-        """A copy of the table."""
+        """Return a copy of the table."""
         return self.learner.table()
 
     def set_table(self, table: _core.QTable) -> None:
-        """Goes on with another table."""
+        """Replace the table."""
         self.learner.set_table(table)
 
     def snapshot(self) -> bytes:
-        """All but the table."""
+        """Return the state without the table."""
         return self.learner.snapshot()
 
     def restore(self, state: bytes) -> None:
-        """Goes to what was saved."""
+        """Restore a snapshot."""
         self.learner.restore(state)
 
     def close(self) -> None:
-        """Nothing to end: threads live only while they work."""
+        """Nothing to release: threads exist only during `advance`."""
 
 
 def make_engine(config: Config, spaces: Spaces, settings: dict[str, Any]) -> Engine:
-    """The engine that the config asks for."""
+    """Create the engine that the config selects."""
     from hotloop.config.tabular.spaces import GYMNASIUM
 
     if config.env.name.startswith(GYMNASIUM):

@@ -1,8 +1,8 @@
-"""How well a table does: exactly where the env can be enumerated, by fresh episodes elsewhere.
+"""Evaluation of tables: exact where the env can be enumerated, on fresh episodes elsewhere.
 
-The return is undiscounted. `optimal_states` is the share of the states one can come to in which the table's best action
-is one of the truly best, by value iteration at the discount that is learned with; `worst_reward` the lowest reward
-of any outcome that this policy can meet at all: above -1 in tictactoe means that it never loses.
+The return is undiscounted. `optimal_states` is the share of reachable states in which the greedy action is
+optimal, by value iteration at the training discount; `worst_reward` is the lowest reward of any outcome with a positive
+probability under the greedy policy: above -1 in tictactoe means that it never loses.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _EQUAL: Final = 1e-9
 def exact_options(env: str, options: dict[str, Any]) -> dict[str, Any] | None:
     """The options under which the env is enumerated to evaluate a table; `None` if it cannot be."""
     if env == "tictactoe" and options.get("opponent") == "self":
-        # One table plays both sides; what matters is how it fares against perfect play.
+        # One table plays both sides; it is evaluated against perfect play.
         return {**options, "opponent": "perfect"}
     if env == "taxi" and options.get("fickle"):
         return None
@@ -38,35 +38,35 @@ def exact_options(env: str, options: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def evaluate_exactly(table: _core.QTable, env: str, options: dict[str, Any], gamma: float) -> Evaluation:
-    """The expected return of always taking the best known action."""
+    """Return the exact evaluation of the greedy policy."""
     truth = Truth.of(env, options, gamma)
     policy = greedy(table, truth.legal)
-    told = _core.policy_earnings(env, options, policy.astype(np.uint32), truth.limit)
+    result = _core.policy_earnings(env, options, policy.astype(np.uint32), truth.limit)
     chosen = truth.values[np.arange(len(policy)), policy]
     good = chosen >= truth.values.max(axis=1) - _EQUAL
     metrics = {
-        "success": told["success"],
+        "success": result["success"],
         "optimal_states": float(good[truth.reachable].mean()),
-        "worst_reward": told["worst"] + 0.0,
+        "worst_reward": result["worst"] + 0.0,
     }
-    mean = told["mean"]
-    return Evaluation(mean, mean, mean, math.nan, 0, told["length"], metrics, exact=True)
+    mean = result["mean"]
+    return Evaluation(mean, mean, mean, math.nan, 0, result["length"], metrics, exact=True)
 
 
 def greedy(table: _core.QTable, legal: NDArray[np.int8] | None) -> NDArray[np.int64]:
-    """The best known action of every state; with a mask, of the legal ones."""
+    """Return the greedy action of every state, among the legal ones if there is a mask."""
     states = table.states if legal is None else len(legal)
     return table.act(np.arange(states), legal)
 
 
 class Truth:
-    """What is known of a task without playing it."""
+    """Exact values and reachable states of a task."""
 
     def __init__(self, env: str, options: dict[str, Any], gamma: float) -> None:
-        told = _core.transitions(env, options)
-        assert told is not None
-        shape = told["states"], told["actions"]
-        legal = np.ones(shape, np.int8) if told["legal"] is None else told["legal"].reshape(shape).astype(np.int8)
+        task = _core.transitions(env, options)
+        assert task is not None
+        shape = task["states"], task["actions"]
+        legal = np.ones(shape, np.int8) if task["legal"] is None else task["legal"].reshape(shape).astype(np.int8)
         self.legal: NDArray[np.int8] = legal
         self.values: NDArray[np.float64] = _core.best_values(env, options, gamma).reshape(shape)
         self.reachable: NDArray[np.bool_] = _core.reachable_states(env, options)
@@ -76,7 +76,7 @@ class Truth:
 
     @classmethod
     def of(cls, env: str, options: dict[str, Any], gamma: float) -> Truth:
-        """Found once for each task."""
+        """Return the cached result for a task."""
         return _truth(env, tuple(sorted(options.items())), gamma)
 
 

@@ -1,4 +1,4 @@
-"""The slower way: a Gymnasium env is stepped in Python, and a native table learns from each step."""
+"""Gymnasium envs: stepped in Python, while a native table learns from each transition."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ class ExternalEngine:
 
     @property
     def rows(self) -> int:
-        """States that have a row."""
+        """Number of states with a row."""
         return self._learner.rows
 
     @property
     def memory(self) -> int:
-        """Of the table."""
+        """Bytes of the table."""
         return self._learner.bytes
 
     def advance(self, iterations: int, seconds: float) -> tuple[int, int]:
-        """Makes iterations."""
+        """Run iterations."""
         start = time.perf_counter()
         made = 0
         while made < iterations and (made == 0 or time.perf_counter() - start < seconds):
@@ -61,7 +61,7 @@ class ExternalEngine:
         return made, made * self.steps_per_iteration
 
     def _begin(self) -> int:
-        # Seeds go by episode, so that a run that was interrupted meets the same episodes.
+        # Seeds depend on the episode's index, so an interrupted run plays the same episodes.
         seed = int(np.random.SeedSequence([self._seed, self._episode]).generate_state(1)[0])
         self._episode += 1
         state, info = self._env.reset(seed=seed)
@@ -92,17 +92,17 @@ class ExternalEngine:
         if mask is None:
             return (1 << self._actions) - 1
         bits = sum(1 << int(action) for action in np.flatnonzero(mask))
-        # A state at which an episode ends may allow nothing; nothing is done there either.
+        # A terminal state may allow no action; none is taken there.
         return bits or (1 << self._actions) - 1
 
     def tally(self) -> Any:
-        """What was counted since the last call."""
-        told = self._learner.tally()
+        """Return the statistics since the last call."""
+        statistics = self._learner.tally()
         returns = np.array([total for total, _ in self._done])
         lengths = np.array([length for _, length in self._done], np.int64)
         self._done = []
         return {
-            **told,
+            **statistics,
             "count": len(returns),
             "length": int(lengths.sum()),
             "total": float(returns.sum()),
@@ -133,20 +133,20 @@ class ExternalEngine:
         return Evaluation.of(np.array(returns), np.array(lengths), {})
 
     def table(self) -> _core.QTable:
-        """A copy of the table."""
+        """Return a copy of the table."""
         return self._learner.table()
 
     def set_table(self, table: _core.QTable) -> None:
-        """Goes on with another table."""
+        """Replace the table."""
         self._learner.set_table(table)
 
     def snapshot(self) -> bytes:
-        """The learner's state; the env begins a new episode when the run goes on."""
+        """Return the learner's state; the env starts a new episode on resume."""
         episode: bytes = self._episode.to_bytes(8, "little")
         return episode + self._learner.snapshot()
 
     def restore(self, state: bytes) -> None:
-        """Goes to what was saved."""
+        """Restore a snapshot."""
         self._episode = int.from_bytes(state[:8], "little")
         self._learner.restore(state[8:])
         self._action = None

@@ -218,7 +218,7 @@ class MpiEngine(NativeEngine):
         self.notes = (alone,) if count == 1 else ()
         self.steps_per_iteration = config.tabular.iteration
         self.plays = None
-        self._made, self._told = 0, 0
+        self._made, self._reported = 0, 0
         self._counted: list[dict[str, Any]] = []
         self._begun = False
         self._ended = False
@@ -233,16 +233,16 @@ class MpiEngine(NativeEngine):
         if not self._begun:
             self._rank.share_table(self.learner.table())
             self._begun = True
-        start, before = time.perf_counter(), self._told
-        # Records fall on whole counts of iterations: what was made beyond them is told next time.
-        while self._told < before + iterations and time.perf_counter() - start < max(seconds, ROUND):
+        start, before = time.perf_counter(), self._reported
+        # Records cover whole iterations: steps beyond them are reported next time.
+        while self._reported < before + iterations and time.perf_counter() - start < max(seconds, ROUND):
             try:
                 self._round()
             except RankDiedError:
                 self._ended = True
                 raise
-            self._told = min(before + iterations, self._made // self.steps_per_iteration)
-        made = self._told - before
+            self._reported = min(before + iterations, self._made // self.steps_per_iteration)
+        made = self._reported - before
         return made, made * self.steps_per_iteration
 
     def _round(self) -> None:
@@ -254,15 +254,18 @@ class MpiEngine(NativeEngine):
             self._counted.append(head["counted"])
 
     def tally(self) -> Any:
-        """What all ranks counted since the last call."""
-        told = self.learner.tally()
+        """Return the statistics of all ranks since the last call."""
+        statistics = self.learner.tally()
         for other in self._counted:
             for key in ("count", "length", "total", "square", "error", "updates"):
-                told[key] += other[key]
-            told["extra"] = [a + b for a, b in zip(told["extra"], other["extra"], strict=True)]
-            told["min"], told["max"] = min(told["min"], other["min"]), max(told["max"], other["max"])
+                statistics[key] += other[key]
+            statistics["extra"] = [a + b for a, b in zip(statistics["extra"], other["extra"], strict=True)]
+            statistics["min"], statistics["max"] = (
+                min(statistics["min"], other["min"]),
+                max(statistics["max"], other["max"]),
+            )
         self._counted = []
-        return told
+        return statistics
 
     def set_table(self, table: _core.QTable) -> None:
         """Goes on with another table; the others get it when training begins."""
@@ -282,8 +285,8 @@ def agreed(config: Config | None) -> Config:
     """The config of all ranks; those that have none take rank 0's. An error if they differ."""
     from hotloop.config.loader import build
 
-    told = None if config is None else config.model_dump(mode="json")
-    known = world().allgather(told)
+    dumped = None if config is None else config.model_dump(mode="json")
+    known = world().allgather(dumped)
     for rank, other in enumerate(known):
         if other is not None and other != known[0]:
             where = [
@@ -315,7 +318,7 @@ def together(config: Config | None, lead: Callable[[], R]) -> R:
 
 
 def _abort(ranks: MPI.Intracomm, error: BaseException) -> None:
-    """Ends all ranks. Rank 0 says why; the others have told it."""
+    """End all ranks. Rank 0 reports why; the others have sent it their reason."""
     if ranks.Get_rank():
         time.sleep(PATIENCE)
     lines = str(error) if isinstance(error, RankDiedError) else "".join(traceback.format_exception(error))
@@ -325,7 +328,7 @@ def _abort(ranks: MPI.Intracomm, error: BaseException) -> None:
 
 
 def serve(config: Config) -> None:
-    """What every rank but 0 does: rounds, until rank 0 says that it is over."""
+    """Run rounds on a rank other than 0 until rank 0 ends the run."""
     from hotloop.config.tabular.settings import settings
     from hotloop.config.tabular.spaces import spaces
 
@@ -338,8 +341,8 @@ def serve(config: Config) -> None:
         while True:
             if not rank.behind():
                 made = rank.round()
-                told = rank.engine.tally()
-                counted = {key: value for key, value in told.items() if key not in ("returns", "lengths")}
+                statistics = rank.engine.tally()
+                counted = {key: value for key, value in statistics.items() if key not in ("returns", "lengths")}
                 rank.send(made, _finite(counted))
             if any(head.get("stop") for head in rank.receive()):
                 break

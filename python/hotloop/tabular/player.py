@@ -46,7 +46,7 @@ class TablePlayer:
 
 
 def to_arrays(table: _core.QTable) -> Arrays:
-    """What a checkpoint keeps of a table."""
+    """Return the arrays that a checkpoint stores."""
     arrays: Arrays = dict(table.arrays())
     if table.half:
         arrays["values"] = arrays["values"].view(np.float16)

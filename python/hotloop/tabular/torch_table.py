@@ -1,6 +1,6 @@
 """A table on a GPU: many native envs are stepped at once, and every batch of steps is one update on the device.
 
-Steps of a batch that took the same action in the same state move its value by the mean of what they say.
+Transitions of a batch with the same state and action update its value by the mean of their TD errors.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def choose_device(wanted: str) -> torch.device:
 
 
 class TorchEngine:
-    """A table of PyTorch, and a pool of native envs."""
+    """A PyTorch table and a pool of native envs."""
 
     def __init__(self, config: Config, spaces: Spaces) -> None:
         import torch
@@ -63,9 +63,9 @@ class TorchEngine:
         if spaces.spec.seats != 1:
             raise ConfigError("tabular.table=torch takes envs with one agent: set tabular.table=dense for self-play")
         self._pool.seed(config.train.seed)
-        self._seen = self._pool.reset()
+        self._observation = self._pool.reset()
         self._random = torch.Generator(self._device).manual_seed(config.train.seed % 2**63)
-        self._action = self._decide(*self._look(self._seen), 0)
+        self._action = self._decide(*self._states_and_masks(self._observation), 0)
         self._made = 0
         self._error = torch.zeros((), device=self._device, dtype=torch.float64)
         self.about = f"PyTorch on {self._device}, {self._envs} envs a batch"
@@ -75,16 +75,16 @@ class TorchEngine:
 
     @property
     def rows(self) -> int:
-        """All states have a row."""
+        """Number of rows: one per state."""
         return int(self._values.shape[1])
 
     @property
     def memory(self) -> int:
-        """On the device."""
+        """Bytes on the device."""
         return self._values.numel() * self._values.element_size()
 
     def advance(self, iterations: int, seconds: float) -> tuple[int, int]:
-        """Makes iterations."""
+        """Run iterations."""
         start = time.perf_counter()
         made = 0
         while made < iterations and (made == 0 or time.perf_counter() - start < seconds):
@@ -93,9 +93,9 @@ class TorchEngine:
             made += 1
         return made, made * self.steps_per_iteration
 
-    def _look(self, seen: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    def _states_and_masks(self, observation: Any) -> tuple[torch.Tensor, torch.Tensor]:
         torch = self._torch
-        obs, info = seen
+        obs, info = observation
         states = torch.from_numpy(np.ascontiguousarray(obs, np.int64)).to(self._device)
         mask = info.get("action_mask")
         if mask is None:
@@ -103,14 +103,14 @@ class TorchEngine:
         return states, torch.from_numpy(np.asarray(mask, np.bool_)).to(self._device)
 
     def _policy(self, states: torch.Tensor, legal: torch.Tensor, epsilon: float) -> torch.Tensor:
-        """The chance of every action."""
+        """Probabilities of all actions."""
         values = self._values[:, states].sum(0).masked_fill(~legal, -float("inf"))
         best = (values == values.max(1, keepdim=True).values) & legal
         return (1 - epsilon) * best / best.sum(1, keepdim=True) + epsilon * legal / legal.sum(1, keepdim=True)
 
     def _decide(self, states: torch.Tensor, legal: torch.Tensor, step: int) -> torch.Tensor:
-        chances = self._policy(states, legal, self._at("exploration", step))
-        return self._torch.multinomial(chances, 1, generator=self._random)[:, 0]
+        probabilities = self._policy(states, legal, self._at("exploration", step))
+        return self._torch.multinomial(probabilities, 1, generator=self._random)[:, 0]
 
     def _at(self, key: str, step: int) -> float:
         tabular = self._config.tabular
@@ -125,26 +125,26 @@ class TorchEngine:
 
     def _step(self) -> None:
         torch, tabular = self._torch, self._config.tabular
-        states, _ = self._look(self._seen)
+        states, _ = self._states_and_masks(self._observation)
         action = self._action
         obs, reward, terminated, truncated, info = self._pool.step(action.cpu().numpy().astype(np.int32))
-        self._seen = obs, info
+        self._observation = obs, info
         ended = terminated | truncated
         after = obs.copy()
         allowed = info.get("action_mask")
         found = self._pool.finals(range(self._pool.num_groups)) if ended.any() else None
         if found is not None:
             after[found[0]] = found[1]
-        next_states, next_legal = self._look((obs, info))
+        next_states, next_legal = self._states_and_masks((obs, info))
         self._action = self._decide(next_states, next_legal, self._made)
-        # A truncated episode goes on in the values: its last state counts, with whatever it allows.
-        reached, legal = self._look((after, {} if allowed is None else {"action_mask": allowed}))
+        # Truncated episodes are bootstrapped from their last state, with all actions allowed.
+        reached, legal = self._states_and_masks((after, {} if allowed is None else {"action_mask": allowed}))
         legal = legal | torch.from_numpy(truncated).to(self._device)[:, None]
-        worth = self._worth(reached, legal, self._action)
+        next_values = self._next_values(reached, legal, self._action)
         alive = torch.from_numpy(~terminated).to(self._device)
         rewards = torch.from_numpy(reward).to(self._device)
-        target = rewards + tabular.gamma * torch.where(alive, worth[0], torch.zeros_like(rewards))
-        flat = (worth[1] * self._values.shape[1] + states) * self._values.shape[2] + action
+        target = rewards + tabular.gamma * torch.where(alive, next_values[0], torch.zeros_like(rewards))
+        flat = (next_values[1] * self._values.shape[1] + states) * self._values.shape[2] + action
         values = self._values.view(-1)
         error = target - values[flat]
         size = values.numel()
@@ -154,10 +154,10 @@ class TorchEngine:
         self._error += error.abs().sum()
         self._made += self._envs
 
-    def _worth(
+    def _next_values(
         self, states: torch.Tensor, legal: torch.Tensor, action: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """What the next states are worth, and the plane that learns from it."""
+        """Values of the next states, and the plane that each updates."""
         torch = self._torch
         first = torch.zeros_like(states)
         values = self._values[:, states].masked_fill(~legal, -float("inf"))
@@ -165,8 +165,8 @@ class TorchEngine:
             case "sarsa":
                 return values[0].gather(1, action[:, None])[:, 0], first
             case "expected-sarsa":
-                chances = self._policy(states, legal, self._at("exploration", self._made))
-                return (chances * self._values[0, states]).sum(1), first
+                probabilities = self._policy(states, legal, self._at("exploration", self._made))
+                return (probabilities * self._values[0, states]).sum(1), first
             case "double-q-learning":
                 plane = torch.randint(0, 2, states.shape, generator=self._random, device=self._device)
                 rows = torch.arange(len(states), device=self._device)
@@ -175,20 +175,20 @@ class TorchEngine:
         return values[0].max(1).values, first
 
     def tally(self) -> Any:
-        """What was counted since the last call."""
-        told: dict[str, Any] = dict(self._pool.episodes())
+        """Return the statistics since the last call."""
+        statistics: dict[str, Any] = dict(self._pool.episodes())
         error = float(self._error)
         self._error.zero_()
-        return {**told, "error": error, "updates": max(1, told["length"])}
+        return {**statistics, "error": error, "updates": max(1, statistics["length"])}
 
     def table(self) -> _core.QTable:
-        """A copy of the table, in main memory."""
+        """Return a copy of the table in main memory."""
         _, states, actions = self._values.shape
         values = self._values.permute(1, 0, 2).contiguous().cpu().numpy().reshape(-1)
         return _core.QTable(states, actions, self._config.tabular.initial_value, {"values": values})
 
     def set_table(self, table: _core.QTable) -> None:
-        """Goes on with another table."""
+        """Replace the table."""
         planes, states, actions = self._values.shape
         values = table.converted(states, False).arrays()["values"].reshape(states, -1, actions)
         if values.shape != (states, planes, actions):
@@ -196,22 +196,22 @@ class TorchEngine:
         self._values = self._torch.from_numpy(values).permute(1, 0, 2).contiguous().to(self._device)
 
     def snapshot(self) -> bytes:
-        """The envs, the random state and the actions that come next."""
+        """Return the envs, the random state and the pending actions."""
         state = self._random.get_state().cpu().numpy().tobytes()
         actions = self._action.cpu().numpy().tobytes()
         head = np.array([self._made, len(state), len(actions)], np.int64).tobytes()
         return head + state + actions + self._pool.snapshot()
 
     def restore(self, state: bytes) -> None:
-        """Goes to what was saved."""
+        """Restore a snapshot."""
         torch = self._torch
         made, random, actions = np.frombuffer(state[:24], np.int64).tolist()
         self._made = made
         self._random.set_state(torch.frombuffer(bytearray(state[24 : 24 + random]), dtype=torch.uint8))
         chosen = np.frombuffer(state[24 + random : 24 + random + actions], np.int64)
         self._action = torch.from_numpy(chosen.copy()).to(self._device)
-        self._seen = self._pool.restore(state[24 + random + actions :])
+        self._observation = self._pool.restore(state[24 + random + actions :])
 
     def close(self) -> None:
-        """Ends the envs' threads."""
+        """Stop the envs' threads."""
         self._pool.close()

@@ -35,7 +35,7 @@ class Cell(nn.Module):
         self.bias = nn.Parameter(torch.empty(gates))
 
     def project(self, x: Tensor) -> Tensor:
-        """What the input adds to the gates; for all steps at once."""
+        """Contribution of the input to the gates, for all steps at once."""
         return functional.linear(x, self.input.weight, self.bias)
 
     def step(self, projected: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:

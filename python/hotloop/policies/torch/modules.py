@@ -28,7 +28,7 @@ _KEY = "policy.module"
 
 @dataclass(frozen=True)
 class Spaces:
-    """What a policy sees and decides."""
+    """Observation and action spaces of a policy."""
 
     shape: tuple[int, ...]
     """Of one observation; empty for a state."""
@@ -61,7 +61,7 @@ class ModulePolicy(nn.Module):
         self.memory_size = 0 if memory is None else memory.shape[1]
 
     def initial_memory(self, rows: int) -> Tensor | None:
-        """What the module says, where its weights are."""
+        """Call the module on the device of its weights."""
         memory: Tensor | None = self.module.initial_memory(rows)  # type: ignore[operator]
         return None if memory is None else memory.to(next(self.module.parameters()).device)
 

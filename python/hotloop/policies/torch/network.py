@@ -48,7 +48,7 @@ class Layers(nn.Module):
         self.width = inputs
 
     def forward(self, x: Tensor) -> Tensor:
-        """What the layers make of observations."""
+        """Features of observations."""
         rest = self.numbered
         if not self.picks:
             x = x.flatten(1)
