@@ -147,6 +147,7 @@ def _load(path: str) -> None:
 
 
 def _main() -> None:
+    import hotloop.__main__
     import hotloop.cli
     import hotloop.config
     import hotloop.export.onnx
@@ -156,7 +157,7 @@ def _main() -> None:
     import hotloop.training.verification
 
     command, *rest = _serve()["arguments"]
-    _load(*rest) if command == "load" else hotloop.cli.main()
+    _load(*rest) if command == "load" else hotloop.__main__.main()
 
 
 if __name__ == "__main__":

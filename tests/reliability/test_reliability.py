@@ -5,11 +5,17 @@ from pathlib import Path
 import pytest
 
 from tests.reliability import engine
+from tests.reliability.calls import Calls
+from tests.reliability.deaths import Deaths
 from tests.reliability.engine import Attack
+from tests.reliability.forgeries import Forgeries
 from tests.reliability.kills import Kills
 
 SHORT: list[tuple[Attack, int]] = [
     (Kills(["cartpole", "tabular"]), 3),
+    (Deaths(), 6),
+    (Forgeries(), 12),
+    (Calls(), 500),
 ]
 
 
