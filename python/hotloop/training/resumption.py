@@ -23,7 +23,7 @@ def replay_records(run: Path, steps: int, alerts: Alerts) -> None:
         return  # a damaged journal does not keep a run from going on, and its readers report the damage
     for event in events:
         if event["event"] == "iteration":
-            alerts.look(_Record(event))  # type: ignore[arg-type]
+            alerts.look(_Record(event))
 
 
 class _Record(SimpleNamespace):

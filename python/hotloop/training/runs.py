@@ -163,7 +163,7 @@ class RunFolder:
     def write_status(self, status: str, **facts: Any) -> None:
         """Write `run.json`: the run's status for people and tools, and the checksums of the files beside it."""
         before = read_status(self.path)
-        kept = {key: before[key] for key in ("config", "files") if key in before}
+        kept: dict[str, Any] = {key: before[key] for key in ("config", "files") if key in before}
         full: dict[str, Any] = {
             "run": self.path.name,
             "status": status,
