@@ -1,7 +1,8 @@
-"""Kills a small run before each of its file operations in turn, resumes it, and compares the store it leaves.
+"""Kills a small run before its file operations in turn, resumes it, and compares the store it leaves.
 
-Run as a program: `python killed_runs.py FOLDER`. Prints a JSON object with the number of kills and the differences.
-The parent only forks, so that imports are paid for once.
+Run as a program: `python killed_runs.py FOLDER EVERY` kills before every EVERY-th operation. It
+prints a JSON object with the number of operations and the differences. The parent only forks, so that imports are paid
+for once.
 """
 
 import json
@@ -120,7 +121,7 @@ def is_time(key: str) -> bool:
     return key.startswith(("time.", "seconds")) or key == "steps_per_second"
 
 
-def compare(folder: Path) -> dict[str, Any]:
+def compare(folder: Path, every: int) -> dict[str, Any]:
     # Processes are killed here, not the machine: nothing needs to reach the disk.
     os.fsync = lambda fd: None
     whole = folder / "whole"
@@ -139,14 +140,14 @@ def compare(folder: Path) -> dict[str, Any]:
         if in_child(killed) == 0:
             break
         if (home / "runs" / "run" / "config.yaml").exists():
-            if kills % 2:
+            if kills // every % 2:
                 # A store that has taken every event there is.
                 in_store(home)
             in_child(lambda home=home: resume(home))  # type: ignore[misc]
             found = in_store(home)
             differences += [f"kill {kills}: {name}" for name in expected if found[name] != expected[name]]
         shutil.rmtree(home, ignore_errors=True)
-        kills += 1
+        kills += every
     in_child(lambda: resume(whole))
     found = in_store(whole)
     differences += [f"resumed after its end: {name}" for name in expected if found[name] != expected[name]]
@@ -179,4 +180,4 @@ def in_store(home: Path) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(compare(Path(sys.argv[1]))))
+    print(json.dumps(compare(Path(sys.argv[1]), int(sys.argv[2]))))
