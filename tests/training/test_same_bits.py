@@ -76,7 +76,8 @@ def assert_same_metrics(one: Path, two: Path) -> None:
 
     ours, theirs = metrics(one), metrics(two)
     assert [(line["event"], line["steps"]) for line in ours] == [(line["event"], line["steps"]) for line in theirs]
-    count, differences = compare_events(*(read_events(run / "metrics.jsonl") for run in (one, two)), 10**12)
+    old, new = (read_events(run / "metrics.jsonl") for run in (one, two))
+    count, differences = compare_events(old, new, 10**12)
     # With the checkpoints.
     assert count > len(ours)
     assert differences == []
