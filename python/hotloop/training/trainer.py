@@ -141,6 +141,9 @@ class Trainer:
             counters = self._session.counters
             self._resumed_at = found.steps
             self._saved_at = None if found.path.parent == folder.recovery else counters.iterations
+            if self._saved_at is not None:
+                # A kill may have come before it was done.
+                checkpoints.prune(folder.path, self._config.train.keep_last)
             self._recovery.saved(counters, 0.0)
             self._shown_at = (counters.steps, counters.seconds)
             replay_records(folder.path, found.steps, self._alerts)
