@@ -10,11 +10,13 @@ from tests.reliability.deaths import Deaths
 from tests.reliability.engine import Attack
 from tests.reliability.forgeries import Forgeries
 from tests.reliability.kills import Kills
+from tests.reliability.trust import Trust
 
 SHORT: list[tuple[Attack, int]] = [
     (Kills(["cartpole", "tabular"]), 3),
     (Deaths(), 6),
     (Forgeries(), 12),
+    (Trust(shown=False), 12),
     (Calls(), 500),
 ]
 
