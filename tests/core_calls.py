@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from hotloop import _core
+from hotloop.policies.protocol import ActRequest
 
 ROWS = 4
 SETTINGS = {"epochs": 1, "minibatch_size": 8}
@@ -143,6 +144,7 @@ def method_calls(objects: Objects) -> dict[str, Callable[[], Any]]:
     o = objects
     actions = np.zeros(ROWS, np.int64)
     obs = np.zeros((ROWS, 4), np.float32)
+    slots, rows = np.zeros(ROWS, np.int64), np.arange(ROWS)
     outputs = np.zeros((ROWS, o.external.outputs), np.float32)
     snapshot, state, weights = o.pool.snapshot(), o.pool.get_state(), o.learner.arrays()
     changes, table, tabular_state = o.tabular.changes(), o.tabular.table(), o.tabular.snapshot()
@@ -189,10 +191,11 @@ def method_calls(objects: Objects) -> dict[str, Callable[[], Any]]:
         "PpoLearner.update": lambda: o.learner.update(SETTINGS),
         "PpoLearner.gradient": lambda: o.learner.gradient(SETTINGS),
         "PpoLearner.rollout": o.learner.rollout,
-        "PpoLearner.act_slot": lambda: o.learner.act_slot(0, (0, ROWS), 0),
-        "PpoLearner.end_episodes": lambda: o.learner.end_episodes(0, (0, ROWS)),
-        "PpoLearner.act": lambda: o.learner.act(obs, deterministic=True),
-        "PpoLearner.value_of": lambda: o.learner.value_of(obs),
+        "PpoLearner.begin_rollout": o.learner.begin_rollout,
+        "PpoLearner.act_rows": lambda: o.learner.act_rows(slots, rows, 0),
+        "PpoLearner.end_episodes": lambda: o.learner.end_episodes(slots, rows),
+        "PpoLearner.finish_rollout": lambda: o.learner.finish_rollout(SETTINGS),
+        "PpoLearner.act": lambda: o.learner.act(ActRequest(obs, deterministic=True)),
         "PpoLearner.arrays": o.learner.arrays,
         "PpoLearner.set_arrays": lambda: o.learner.set_arrays(weights),
         "PpoLearner.statistics": o.learner.statistics,
@@ -202,13 +205,14 @@ def method_calls(objects: Objects) -> dict[str, Callable[[], Any]]:
         "ExternalRollout.num_threads": lambda: o.external.num_threads,
         "ExternalRollout.outputs": lambda: o.external.outputs,
         "ExternalRollout.rollout": o.external.rollout,
-        "ExternalRollout.begin": lambda: o.external.begin(o.pool),
+        "ExternalRollout.observe": lambda: o.external.observe(o.pool),
+        "ExternalRollout.begin": o.external.begin,
         "ExternalRollout.step": lambda: o.external.step(o.pool, 0, outputs, 0),
         "ExternalRollout.finals": lambda: o.external.finals(o.pool),
-        "ExternalRollout.draw": lambda: o.external.draw(0, (0, ROWS), outputs, 0),
-        "ExternalRollout.sample": lambda: o.external.sample(outputs, deterministic=True),
+        "ExternalRollout.sample_rows": lambda: o.external.sample_rows(slots, rows, outputs, 0),
+        "ExternalRollout.sample": lambda: o.external.sample(outputs, ActRequest(obs, deterministic=True)),
         "ExternalRollout.advantages": lambda: o.external.advantages(SETTINGS),
-        "ExternalRollout.watch": lambda: o.external.watch(SETTINGS),
+        "ExternalRollout.update_statistics": lambda: o.external.update_statistics(SETTINGS),
         "ExternalRollout.explained_variance": o.external.explained_variance,
         "ExternalRollout.order": lambda: o.external.order(0, 0, 8),
         "ExternalRollout.statistics": o.external.statistics,

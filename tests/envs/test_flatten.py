@@ -10,6 +10,7 @@ from hotloop import _core
 from hotloop.envs.flatten import FlatAction, FlatObservation
 from hotloop.envs.spec import EnvSpec
 from hotloop.errors import SpaceError
+from hotloop.policies.protocol import ActRequest
 
 NESTED = spaces.Dict(
     {
@@ -78,7 +79,7 @@ def test_a_learner_can_be_built_for_flattened_spaces(observation: spaces.Space[A
     spec = EnvSpec(seats=1, observation=seen.spec, action=FlatAction(action).spec, masked=False)
     learner = _core.PpoLearner(spec.to_json(), None, {"hidden": [4]}, rows=2, horizon=1, seed=0)
     shown = np.stack([np.asarray(seen.flatten(observation.sample())) for _ in range(2)])
-    decided, _, _ = learner.act(shown, deterministic=True)
+    decided, _, _ = learner.act(ActRequest(shown, deterministic=True))
     assert action.contains(FlatAction(action).unflatten(decided[0]))
 
 

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from hotloop import _core
+from hotloop.policies.protocol import ActRequest, BatchPolicy
 
 ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "tanh": torch.tanh,
@@ -155,3 +156,9 @@ def loss(
     }
     total = policy_loss + settings["value_weight"] * parts["value_loss"] - settings["entropy"] * parts["entropy"]
     return total, {name: float(part.detach()) for name, part in parts.items()}
+
+
+def values_of(policy: BatchPolicy, obs: NDArray[Any]) -> NDArray[np.float32]:
+    """The values of observations at the start of an episode."""
+    values: NDArray[np.float32] = policy.act(ActRequest(obs, deterministic=True))[2]
+    return values

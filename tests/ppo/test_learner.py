@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from hotloop import _core
-from tests.ppo.reference import SETTINGS
+from hotloop.policies.protocol import ActRequest
+from tests.ppo.reference import SETTINGS, values_of
 
 ENVS: list[tuple[str, dict[str, Any]]] = [
     ("cartpole", {}),
@@ -41,9 +42,9 @@ def test_the_first_ratio_is_exactly_one(env: str, options: dict[str, Any]) -> No
 def test_a_row_does_not_depend_on_its_batch_mates() -> None:
     learner = collected("pendulum", {})
     obs = learner.rollout()["obs"][0]
-    together = learner.act(obs, None, deterministic=False, seed=9, step=3)
+    together = learner.act(ActRequest(obs, None, deterministic=False, seed=9, step=3))
     for row in range(len(obs)):
-        alone = learner.act(obs[row : row + 1], None, deterministic=False, seed=9, step=3, first_row=row)
+        alone = learner.act(ActRequest(obs[row : row + 1], None, deterministic=False, seed=9, step=3, first_row=row))
         for all_rows, own in zip(together, alone, strict=True):
             np.testing.assert_array_equal(all_rows[row], own[0])
 
@@ -53,7 +54,7 @@ def test_values_of_the_rollout_are_those_of_acting(env: str, options: dict[str, 
     learner = collected(env, options)
     rollout = learner.rollout()
     for slot in range(len(rollout["value"])):
-        np.testing.assert_array_equal(rollout["value"][slot], learner.value_of(rollout["obs"][slot]))
+        np.testing.assert_array_equal(rollout["value"][slot], values_of(learner, rollout["obs"][slot]))
 
 
 @pytest.mark.parametrize(("env", "options"), [entry for entry in ENVS if entry[0] in ("taxi", "tictactoe", "tag")])
@@ -114,7 +115,7 @@ def test_frozen_policies_play_their_seats_and_only_the_learner_trains() -> None:
     assert (rollout["weight"][~frozen & rollout["valid"][:-1]] == 1).all()
     # The rows of the frozen policy hold its own values.
     slot, rows = 4, np.flatnonzero(frozen[4])
-    np.testing.assert_array_equal(rollout["value"][slot, rows], other.value_of(rollout["obs"][slot, rows]))
+    np.testing.assert_array_equal(rollout["value"][slot, rows], values_of(other, rollout["obs"][slot, rows]))
     before = learner.arrays()
     learner.update(SETTINGS)
     assert any((before[name] != array).any() for name, array in learner.arrays().items())

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 import hotloop
 from hotloop import _core
-from hotloop.ppo.serving import Server
+from hotloop.policies.protocol import ActRequest
+from hotloop.ppo.collector import RunnerCollector
 from tests.ppo.reference import SETTINGS
 from tests.ppo.test_gradients import TASKS, compare, filled, largest_byte, sets_of
 
@@ -187,10 +188,10 @@ def test_a_row_does_not_depend_on_its_batch_mates() -> None:
     obs = mine.rollout()["obs"][0]
     start = np.random.default_rng(0).normal(size=(len(obs), mine.memory_len)).astype(np.float32)
     together = start.copy()
-    actions, _, values = mine.act(obs, deterministic=True, memory=together)
+    actions, _, values = mine.act(ActRequest(obs, deterministic=True, state=together))
     for row in range(len(obs)):
         own = start[row : row + 1].copy()
-        action, _, value = mine.act(obs[row : row + 1], deterministic=True, memory=own)
+        action, _, value = mine.act(ActRequest(obs[row : row + 1], deterministic=True, state=own))
         np.testing.assert_array_equal(actions[row], action[0])
         np.testing.assert_array_equal(values[row], value[0])
         np.testing.assert_array_equal(together[row], own[0])
@@ -199,11 +200,15 @@ def test_a_row_does_not_depend_on_its_batch_mates() -> None:
 def test_rows_that_do_not_decide_keep_their_memory() -> None:
     mine = collected("cartpole", {}, "gru")
     memory = np.full((4, mine.memory_len), 0.5, np.float32)
-    mine.act(np.ones((4, 4), np.float32), deterministic=True, memory=memory, valid=np.array([True, False, True, False]))
+    mine.act(
+        ActRequest(
+            np.ones((4, 4), np.float32), deterministic=True, state=memory, valid=np.array([True, False, True, False])
+        )
+    )
     assert (memory[[1, 3]] == 0.5).all()
     assert (memory[[0, 2]] != 0.5).any(axis=1).all()
-    with pytest.raises(ValueError, match=r"memory has shape \[4, 3\]: expected \[4, 20\]"):
-        mine.act(np.ones((4, 4), np.float32), deterministic=True, memory=np.zeros((4, 3), np.float32))
+    with pytest.raises(ValueError, match=r"state has shape \[4, 3\]: expected \[4, 20\]"):
+        mine.act(ActRequest(np.ones((4, 4), np.float32), deterministic=True, state=np.zeros((4, 3), np.float32)))
 
 
 @pytest.mark.parametrize("memory", ["lstm", "gru"])
@@ -216,14 +221,14 @@ def test_rollouts_remember_within_episodes_and_nothing_beyond_them(memory: str) 
     for slot in range(12):
         if slot % 4 == 0:
             np.testing.assert_array_equal(numbers, rollout["memory"][slot // 4])
-        _, _, values = mine.act(rollout["obs"][slot], deterministic=True, memory=numbers)
+        _, _, values = mine.act(ActRequest(rollout["obs"][slot], deterministic=True, state=numbers))
         np.testing.assert_array_equal(values, rollout["value"][slot])
         ended = rollout["terminated"][slot] | rollout["truncated"][slot]
         truncated += rollout["truncated"][slot].sum()
         numbers[ended] = 0.0
     assert truncated > 10
     np.testing.assert_array_equal(numbers, mine.state()["memory"])
-    _, _, values = mine.act(rollout["obs"][12], deterministic=True, memory=numbers)
+    _, _, values = mine.act(ActRequest(rollout["obs"][12], deterministic=True, state=numbers))
     np.testing.assert_array_equal(values, rollout["value"][12])
 
 
@@ -248,7 +253,7 @@ def test_served_rollouts_and_weights_are_those_of_the_native_way(
     with hotloop.make_vec(
         env, envs, num_threads=2, num_groups=5, options=options, autoreset_mode="same_step"
     ) as runner:
-        server = Server(served, runner, *runner.reset(seed=1))
+        server = RunnerCollector(served, runner, *runner.reset(seed=1))
         for iteration in range(3):
             changed = {**SETTINGS, "minibatch_size": 60, "iteration": iteration}
             native.iterate(pool, changed, 1, 1.0)
@@ -281,7 +286,7 @@ def test_frozen_policies_have_memories_of_their_own() -> None:
         for slot in range(horizon):
             valid = rollout["valid"][slot, rows].copy()
             obs, mask = rollout["obs"][slot, rows], rollout["mask"][slot, rows].astype(np.int8)
-            _, _, values = learner.act(obs, mask, deterministic=True, memory=numbers, valid=valid)
+            _, _, values = learner.act(ActRequest(obs, mask, deterministic=True, state=numbers, valid=valid))
             np.testing.assert_array_equal(values, rollout["value"][slot, rows])
             numbers[rollout["terminated"][slot, rows] | rollout["truncated"][slot, rows]] = 0.0
     state = mine.state()

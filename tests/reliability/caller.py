@@ -22,7 +22,8 @@ from hotloop import _core
 from hotloop.config import load_config
 from hotloop.config.loader import parse_overrides
 from hotloop.config.tabular.settings import settings as tabular_settings
-from hotloop.ppo.settings import Settings
+from hotloop.policies.protocol import ActRequest
+from hotloop.ppo.schedules import Schedules
 from tests.reliability.oddities import nearly, odd_value
 
 # A function, and arguments that it takes: the attack changes some of them.
@@ -172,12 +173,12 @@ def _learner(random: Random, folder: Path) -> list[Call]:
     keywords |= {"first_row": 0, "normalize_observations": True, "normalize_rewards": True, "sequence_length": None}
     learner = _core.PpoLearner(env, None, spec, **keywords)
     config = load_config(env, overrides={"ppo": {"horizon": 8, "minibatch_size": 8, "epochs": 1}})
-    settings = Settings(config, rows).at(0)
+    settings = Schedules(config, rows).at(0)
     outside = {key: keywords[key] for key in ("rows", "horizon", "seed", "attempt", "num_threads", "first_row")}
     described = dict(_core.describe(env))
     external = _core.ExternalRollout(described, **outside)
     outputs = np.zeros((rows, external.outputs), np.float32)
-    remembered = np.zeros((rows, learner.memory_len), np.float32)
+    state = np.zeros((rows, learner.memory_len), np.float32)
     calls = _methods(
         f"PpoLearner[{env}, {memory}]",
         learner,
@@ -188,10 +189,11 @@ def _learner(random: Random, folder: Path) -> list[Call]:
             "update": ((settings,), {}),
             "gradient": ((settings,), {}),
             "rollout": ((), {}),
-            "act_slot": ((0, (0, rows), 0), {}),
-            "end_episodes": ((0, (0, rows)), {}),
-            "act": ((obs,), {"deterministic": True, "seed": 0, "step": 0, "first_row": 0, "memory": remembered}),
-            "value_of": ((obs,), {"rows": list(range(rows))}),
+            "begin_rollout": ((), {}),
+            "act_rows": ((np.zeros(rows, np.int64), np.arange(rows), 0), {}),
+            "end_episodes": ((np.zeros(rows, np.int64), np.arange(rows), None), {}),
+            "finish_rollout": ((settings,), {}),
+            "act": ((ActRequest(obs, deterministic=True, state=state),), {}),
             "set_arrays": ((learner.arrays(),), {}),
             "set_state": ((learner.state(),), {}),
             "set_opponents": (([(spec, learner.arrays(), learner.statistics())],), {}),
@@ -201,13 +203,14 @@ def _learner(random: Random, folder: Path) -> list[Call]:
         f"ExternalRollout[{env}]",
         external,
         {
-            "begin": ((pool,), {}),
+            "observe": ((pool,), {}),
+            "begin": ((), {}),
             "step": ((pool, 0, outputs, 0), {}),
             "finals": ((pool,), {}),
-            "draw": ((0, (0, rows), outputs, 0), {}),
-            "sample": ((outputs,), {"deterministic": False, "seed": 0, "step": 0, "first_row": 0}),
+            "sample_rows": ((np.zeros(rows, np.int64), np.arange(rows), outputs, 0), {}),
+            "sample": ((outputs, ActRequest(obs, deterministic=False)), {}),
             "advantages": ((settings,), {}),
-            "watch": ((settings,), {}),
+            "update_statistics": ((settings,), {}),
             "explained_variance": ((), {}),
             "order": ((0, 0, rows * horizon), {}),
             "set_state": ((external.state(),), {}),

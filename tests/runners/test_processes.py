@@ -109,30 +109,32 @@ def test_final_observations_and_wanted_infos_are_in_info() -> None:
         assert ended
 
 
-def test_groups_come_back_ready_first_and_rollouts_fill() -> None:
+def test_groups_come_back_ready_first_with_the_results_of_lock_step() -> None:
     with make(COUNTER, 4, num_workers=2, groups_per_worker=2, autoreset_mode="same_step") as runner:
         runner.reset(seed=0)
-        rollout = runner.rollout(6)
-        rollout.begin()
-        slots = dict.fromkeys(range(runner.num_groups), 0)
-        for group in slots:
-            rollout.send([2], group, 0)
-        while slots:
-            for group in runner.recv().groups:
-                slots[group] += 1
-                if slots[group] < 6:
-                    rollout.send([2], group, slots[group])
-                else:
-                    del slots[group]
+        received: dict[int, list[Any]] = {group: [] for group in range(runner.num_groups)}
+        for group in received:
+            runner.send([2], group)
+        in_flight = len(received)
+        while in_flight:
+            batch = runner.recv(1)
+            (group,) = batch.groups
+            finals = batch.info["final_obs"][batch.truncated] if batch.truncated.any() else []
+            received[group].append((*(array.copy() for array in batch[:4]), len(finals)))
+            if len(received[group]) < 6:
+                runner.send([2], group)
+            else:
+                in_flight -= 1
         with pytest.raises(RuntimeError, match="no group is in flight"):
             runner.recv()
         runner.reset(seed=0)
         for slot in range(6):
-            obs, reward, _, truncated, _ = runner.step([2] * 4)
-            np.testing.assert_array_equal(rollout.obs[slot + 1], obs)
-            np.testing.assert_array_equal(rollout.reward[slot], reward)
-            np.testing.assert_array_equal(rollout.truncated[slot], truncated)
-        assert len(rollout.final.row) == rollout.truncated.sum()
+            outcome = runner.step([2] * 4)[:4]
+            for group in received:
+                for own, whole in zip(received[group][slot], outcome, strict=False):
+                    np.testing.assert_array_equal(own, whole[runner.group_rows(group)])
+                assert received[group][slot][4] == received[group][slot][3].sum()
+        assert any(step[3].any() for steps in received.values() for step in steps)
 
 
 def test_a_snapshot_is_exact_where_envs_offer_their_state() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 import hotloop
 from hotloop.policies.policy import Policy
+from hotloop.policies.protocol import ActRequest
 from hotloop.training.evaluation import evaluate
 from hotloop.training.verification import verify
 
@@ -63,7 +64,7 @@ def test_an_agent_remembers_row_by_row_until_it_is_told_that_episodes_begin(tmp_
         if step == 3:
             agent.reset([1])
             memory[1] = 0.0
-        expected, _, _ = agent.learner.act(obs[step], deterministic=True, memory=memory)
+        expected, _, _ = agent.learner.act(ActRequest(obs[step], deterministic=True, state=memory))
         np.testing.assert_array_equal(agent.act(obs[step]), expected)
         np.testing.assert_array_equal(agent._memory, memory)
     with pytest.raises(ValueError, match=r"obs has 2 rows, but this policy remembers 3: call reset\(\)"):

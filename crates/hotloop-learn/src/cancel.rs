@@ -1,45 +1,57 @@
-//! Long calls that their caller may want to end early: a second Ctrl-C, say.
+//! Cancelling long calls, by a second Ctrl-C for example.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
-/// Time from one question to the next; shorter calls are never disturbed.
-const PACE: Duration = Duration::from_millis(100);
+/// Interval between two polls; shorter calls are never polled.
+const INTERVAL: Duration = Duration::from_millis(100);
 
-/// Whether work is to go on. All threads may look; only the one that called is asked, every so often.
+/// Whether work is to stop. All threads may ask; only the calling thread polls, every so often.
 ///
-/// Work that was given up leaves everything it was writing to half done.
+/// Cancelled work leaves its output incomplete.
 pub struct CancelToken<'a> {
-    ask: &'a (dyn Fn() -> bool + Sync),
+    poll: &'a (dyn Fn() -> bool + Sync),
     caller: ThreadId,
-    asked: Mutex<Instant>,
-    over: AtomicBool,
+    polled: Mutex<Instant>,
+    cancelled: AtomicBool,
 }
 
 impl<'a> CancelToken<'a> {
-    /// `ask` tells, on this thread, whether to give up.
-    pub fn new(ask: &'a (dyn Fn() -> bool + Sync)) -> Self {
-        Self { ask, caller: thread::current().id(), asked: Mutex::new(Instant::now()), over: AtomicBool::new(false) }
+    /// A token that is cancelled when `poll`, called on this thread, returns true.
+    pub fn new(poll: &'a (dyn Fn() -> bool + Sync)) -> Self {
+        Self {
+            poll,
+            caller: thread::current().id(),
+            polled: Mutex::new(Instant::now()),
+            cancelled: AtomicBool::new(false),
+        }
     }
 
-    /// Whether to give up.
-    pub fn over(&self) -> bool {
-        if thread::current().id() == self.caller && !self.over.load(Ordering::Relaxed) {
-            let mut asked = self.asked.lock().expect("only the caller's thread takes it");
-            if asked.elapsed() >= PACE {
-                self.over.store((self.ask)(), Ordering::Relaxed);
-                *asked = Instant::now();
+    /// Whether to stop.
+    pub fn is_cancelled(&self) -> bool {
+        if thread::current().id() == self.caller && !self.cancelled.load(Ordering::Relaxed) {
+            let mut polled = self.polled.lock().expect("only the caller's thread takes it");
+            if polled.elapsed() >= INTERVAL {
+                if (self.poll)() {
+                    self.cancel();
+                }
+                *polled = Instant::now();
             }
         }
-        self.over.load(Ordering::Relaxed)
+        self.cancelled.load(Ordering::Relaxed)
+    }
+
+    /// Asks all threads to stop.
+    pub fn cancel(&self) {
+        self.cancelled.store(true, Ordering::Relaxed);
     }
 }
 
 impl CancelToken<'static> {
-    /// Without end.
-    pub fn endless() -> Self {
+    /// A token that nobody cancels.
+    pub fn never() -> Self {
         Self::new(&|| false)
     }
 }

@@ -1,45 +1,44 @@
-//! Drawing actions and weighing them, with rows in lanes: outputs come as columns of `TILE` rows.
+//! Action distributions (categorical and diagonal Gaussian) with rows in SIMD lanes: outputs are columns of `TILE` rows.
 //!
-//! Collecting and learning call the same functions in the same order, so a policy that has not changed gives an action
-//! exactly the probability it was drawn with.
+//! Collecting and learning call the same functions in the same order, so an unchanged policy assigns an action exactly
+//! the probability with which it was sampled.
 
 use hotloop_core::math;
-use hotloop_core::rng::SimdStream;
 use hotloop_core::simd::{Floats, Ints, Simd};
 
 use crate::nn::net::TILE;
 
-/// What a forbidden choice's preference becomes.
-const FORBIDDEN: f32 = -1e30;
+/// Logit of a masked choice.
+const MASKED: f32 = -1e30;
 /// Half the logarithm of two pi.
-pub const HALF_LOG_TAU: f32 = 0.918_938_5;
+const HALF_LOG_TAU: f32 = 0.918_938_5;
 
-/// The columns of one set of choices, from the row that the vector starts with.
+/// A categorical distribution: its columns, from the first row of the vector.
 #[derive(Clone, Copy)]
-pub struct Choices {
-    /// Preferences of the first choice.
+pub struct Categorical {
+    /// Logits of the first choice.
     pub logits: *const f32,
-    /// Permissions (1 or 0) of the first choice; null if all are allowed.
+    /// Mask (1 or 0) of the first choice; null if all are allowed.
     pub mask: *const f32,
-    /// Room for the exponentials, laid out like the logits: `softmax` writes them, the others read them.
-    pub weights: *mut f32,
-    /// How many choices there are.
+    /// Buffer for the exponentials, laid out like the logits: `softmax` writes them, the others read them.
+    pub exps: *mut f32,
+    /// Number of choices.
     pub n: usize,
 }
 
-/// A softmax over one set of choices; the exponentials are in [`Choices::weights`].
+/// A softmax; the exponentials are in [`Categorical::exps`].
 #[derive(Clone, Copy)]
 pub struct Softmax<S: Simd> {
-    /// The greatest preference.
+    /// The greatest logit.
     pub max: S::F,
     /// The sum of the exponentials.
     pub sum: S::F,
-    /// Its logarithm.
+    /// The logarithm of the sum.
     pub log_sum: S::F,
 }
 
-impl Choices {
-    /// The preference for a choice.
+impl Categorical {
+    /// The masked logit of a choice.
     #[inline(always)]
     unsafe fn logit<S: Simd>(self, simd: S, choice: usize) -> S::F {
         // SAFETY: the caller promises `n` columns of TILE.
@@ -49,17 +48,17 @@ impl Choices {
                 return logit;
             }
             let allowed = simd.f(0.5).lt(simd.load(self.mask.add(choice * TILE)));
-            logit.select(allowed, simd.f(FORBIDDEN))
+            logit.select(allowed, simd.f(MASKED))
         }
     }
 
     #[inline(always)]
-    unsafe fn weight<S: Simd>(self, simd: S, choice: usize) -> S::F {
+    unsafe fn exp<S: Simd>(self, simd: S, choice: usize) -> S::F {
         // SAFETY: the caller promises `n` columns of TILE.
-        unsafe { simd.load(self.weights.add(choice * TILE)) }
+        unsafe { simd.load(self.exps.add(choice * TILE)) }
     }
 
-    /// Normalises the preferences.
+    /// Computes the softmax of the logits.
     ///
     /// # Safety
     /// There are `n` columns of `TILE` rows, and a whole vector of rows at the pointers.
@@ -73,21 +72,21 @@ impl Choices {
             }
             let mut sum = simd.f(0.0);
             for choice in 0..self.n {
-                let weight = math::exp(simd, self.logit(simd, choice) - max);
-                weight.store(self.weights.add(choice * TILE));
-                sum = sum + weight;
+                let exp = math::exp(simd, self.logit(simd, choice) - max);
+                exp.store(self.exps.add(choice * TILE));
+                sum = sum + exp;
             }
             Softmax { max, sum, log_sum: math::log(simd, sum) }
         }
     }
 
-    /// The logarithm of the probability of the choices taken.
+    /// The log-probability of the choices taken.
     ///
     /// # Safety
     /// As for `softmax`.
     #[inline(always)]
     pub unsafe fn log_prob<S: Simd>(self, simd: S, soft: Softmax<S>, taken: S::I) -> S::F {
-        let mut chosen = simd.f(FORBIDDEN);
+        let mut chosen = simd.f(MASKED);
         for choice in 0..self.n {
             // SAFETY: the caller's promise.
             let logit = unsafe { self.logit(simd, choice) };
@@ -96,7 +95,7 @@ impl Choices {
         (chosen - soft.max) - soft.log_sum
     }
 
-    /// Draws choices with uniform numbers, by summing up probabilities until the number is reached.
+    /// Samples choices by inverting the cumulative distribution at uniform numbers.
     ///
     /// # Safety
     /// As for `softmax`.
@@ -108,17 +107,17 @@ impl Choices {
         let mut open = simd.m(true);
         for choice in 0..self.n {
             // SAFETY: the caller's promise.
-            let weight = unsafe { self.weight(simd, choice) };
-            sum = sum + weight;
-            // The last choice with any weight stays taken if rounding keeps the sum below the goal.
-            let possible = open & simd.f(0.0).lt(weight);
+            let exp = unsafe { self.exp(simd, choice) };
+            sum = sum + exp;
+            // The last choice of positive probability stays taken if rounding keeps the sum below the goal.
+            let possible = open & simd.f(0.0).lt(exp);
             taken = simd.u(choice as u32).select(possible, taken);
             open = open & sum.le(goal);
         }
         taken
     }
 
-    /// The most probable choices; the first of equals.
+    /// The most probable choices; ties go to the first.
     ///
     /// # Safety
     /// As for `softmax`.
@@ -147,13 +146,13 @@ impl Choices {
         let mut sum = simd.f(0.0);
         for choice in 0..self.n {
             // SAFETY: the caller's promise.
-            let (weight, logit) = unsafe { (self.weight(simd, choice), self.logit(simd, choice)) };
-            sum = weight.fma(logit - soft.max, sum);
+            let (exp, logit) = unsafe { (self.exp(simd, choice), self.logit(simd, choice)) };
+            sum = exp.fma(logit - soft.max, sum);
         }
         soft.log_sum - sum / soft.sum
     }
 
-    /// Replaces the preferences by the gradient of `a log_prob(taken) - b entropy`.
+    /// Replaces the logits by the gradient of `a log_prob(taken) - b entropy`.
     ///
     /// # Safety
     /// As for `softmax`; the logits can be written.
@@ -165,7 +164,7 @@ impl Choices {
             // SAFETY: the caller's promise.
             unsafe {
                 let centred = self.logit(simd, choice) - soft.max;
-                let p = self.weight(simd, choice) * per_sum;
+                let p = self.exp(simd, choice) * per_sum;
                 let hit = simd.f(1.0).select(taken.eq(simd.u(choice as u32)), simd.f(0.0));
                 let surprise = (centred - soft.log_sum) + entropy;
                 let gradient = (a * (hit - p)) + (b * p) * surprise;
@@ -175,21 +174,21 @@ impl Choices {
     }
 }
 
-/// What is kept of a tile's choices between weighing them and going back.
-pub struct Kept {
+/// Softmaxes of a tile, kept between the forward and the backward pass.
+pub struct SoftmaxCache {
     /// `[choices, TILE]` exponentials.
-    pub weights: Vec<[f32; TILE]>,
-    /// `[sets, 4, TILE]` greatest preference, sum, its logarithm, entropy.
+    pub exps: Vec<[f32; TILE]>,
+    /// `[sets, 4, TILE]` greatest logit, sum, its logarithm, entropy.
     sets: Vec<[[f32; TILE]; 4]>,
 }
 
-impl Kept {
-    /// Room for these sets of choices.
+impl SoftmaxCache {
+    /// For categorical distributions of these sizes.
     pub fn new(sets: &[usize]) -> Self {
-        Self { weights: vec![[0.0; TILE]; sets.iter().sum()], sets: vec![[[0.0; TILE]; 4]; sets.len()] }
+        Self { exps: vec![[0.0; TILE]; sets.iter().sum()], sets: vec![[[0.0; TILE]; 4]; sets.len()] }
     }
 
-    /// Keeps a set's softmax and entropy for the vector that starts at `row`.
+    /// Stores the softmax and entropy of a set, for the vector that starts at `row`.
     #[inline(always)]
     pub fn put<S: Simd>(&mut self, set: usize, row: usize, soft: Softmax<S>, entropy: S::F) {
         for (column, x) in self.sets[set].iter_mut().zip([soft.max, soft.sum, soft.log_sum, entropy]) {
@@ -198,7 +197,7 @@ impl Kept {
         }
     }
 
-    /// What was kept.
+    /// Returns the stored softmax and entropy.
     #[inline(always)]
     pub fn get<S: Simd>(&self, simd: S, set: usize, row: usize) -> (Softmax<S>, S::F) {
         // SAFETY: as above.
@@ -207,61 +206,37 @@ impl Kept {
     }
 }
 
-/// The columns of normally distributed numbers.
+/// A normal distribution per row: one dimension of a diagonal Gaussian.
 #[derive(Clone, Copy)]
-pub struct Normals<'a> {
-    /// Means of the first number.
-    pub means: *const f32,
+pub struct Gaussian<S: Simd> {
+    /// Means.
+    pub mean: S::F,
     /// Logarithms of the standard deviations.
-    pub log_std: &'a [f32],
+    pub log_std: S::F,
 }
 
-impl Normals<'_> {
-    /// Draws number `i` of each row.
-    ///
-    /// # Safety
-    /// There are as many columns of `TILE` rows as standard deviations, and a whole vector of rows at the pointer.
+impl<S: Simd> Gaussian<S> {
+    /// Transforms standard normal noise into a sample.
     #[inline(always)]
-    pub unsafe fn sample<S: Simd>(self, simd: S, i: usize, draws: SimdStream<S>) -> S::F {
-        let (first, second) = draws.normals(simd, (i / 2) as u32);
-        let noise = if i.is_multiple_of(2) { first } else { second };
-        // SAFETY: the caller's promise.
-        unsafe { math::exp(simd, simd.f(self.log_std[i])).fma(noise, self.mean(simd, i)) }
+    pub fn sample(self, simd: S, noise: S::F) -> S::F {
+        math::exp(simd, self.log_std).fma(noise, self.mean)
     }
 
-    /// The mean, which is the most probable, of number `i`.
-    ///
-    /// # Safety
-    /// As for `sample`.
+    /// The distance of `x` from the mean, in standard deviations.
     #[inline(always)]
-    pub unsafe fn mean<S: Simd>(self, simd: S, i: usize) -> S::F {
-        // SAFETY: the caller's promise.
-        unsafe { simd.load(self.means.add(i * TILE)) }
+    pub fn offset(self, simd: S, x: S::F) -> S::F {
+        (x - self.mean) * math::exp(simd, -self.log_std)
     }
 
-    /// How many standard deviations number `i` of each row lies off its mean.
-    ///
-    /// # Safety
-    /// As for `sample`.
+    /// The log-density at `x`.
     #[inline(always)]
-    pub unsafe fn offset<S: Simd>(self, simd: S, i: usize, taken: S::F) -> S::F {
-        // SAFETY: the caller's promise.
-        unsafe { (taken - self.mean(simd, i)) * math::exp(simd, simd.f(-self.log_std[i])) }
+    pub fn log_prob(self, simd: S, x: S::F) -> S::F {
+        let offset = self.offset(simd, x);
+        (simd.f(-0.5) * offset).fma(offset, -self.log_std - simd.f(HALF_LOG_TAU))
     }
+}
 
-    /// What number `i` adds to the logarithm of the probability.
-    ///
-    /// # Safety
-    /// As for `sample`.
-    #[inline(always)]
-    pub unsafe fn log_prob<S: Simd>(self, simd: S, i: usize, taken: S::F) -> S::F {
-        // SAFETY: the caller's promise.
-        let offset = unsafe { self.offset(simd, i, taken) };
-        (simd.f(-0.5) * offset).fma(offset, simd.f(-self.log_std[i]) - simd.f(HALF_LOG_TAU))
-    }
-
-    /// The entropy of all numbers, the same for every row.
-    pub fn entropy(self) -> f32 {
-        self.log_std.iter().fold(0.0, |sum, x| sum + (x + 0.5 + HALF_LOG_TAU))
-    }
+/// The entropy of a diagonal Gaussian, the same for every row.
+pub fn gaussian_entropy(log_std: &[f32]) -> f32 {
+    log_std.iter().fold(0.0, |sum, x| sum + (x + 0.5 + HALF_LOG_TAU))
 }

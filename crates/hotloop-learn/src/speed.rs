@@ -77,12 +77,12 @@ pub fn update_speed(shape: &Shape, threads: usize, seconds: f64) -> Result<Updat
     make_up(&mut learner, shape);
     let ppo = Settings { epochs: 1, minibatch_size: shape.minibatch_size, learning_rate: 1e-5, ..Settings::default() };
     let settings = IterationSettings { ppo, reward_scale: 1.0, reward_clip: f32::INFINITY };
-    learner.update(&settings, 0, &CancelToken::endless());
+    learner.update(&settings, 0, &CancelToken::never());
     let start = Instant::now();
     let mut updates = 0;
     while updates == 0 || start.elapsed().as_secs_f64() < seconds {
         updates += 1;
-        learner.update(&settings, updates, &CancelToken::endless());
+        learner.update(&settings, updates, &CancelToken::never());
     }
     let samples = updates as f64 * (shape.rows * HORIZON) as f64 / start.elapsed().as_secs_f64();
     // Forward, gradient of the weights, and gradient of the inputs, which the first layer does not need.
@@ -93,12 +93,12 @@ pub fn update_speed(shape: &Shape, threads: usize, seconds: f64) -> Result<Updat
 /// Fills the rollout with plausible numbers.
 fn make_up(learner: &mut PpoLearner, shape: &Shape) {
     let stream = Stream::new(0, 0, Purpose::Env);
-    let rollout = &mut learner.rollout;
+    let rollout = &mut learner.collector.rollout;
     for (i, word) in rollout.obs.chunks_exact_mut(4).enumerate() {
         word.copy_from_slice(&stream.range(i as u32, -1.0, 1.0).to_ne_bytes());
     }
     let stream = stream.fold(1);
-    for (i, choice) in rollout.choices.iter_mut().enumerate() {
+    for (i, choice) in rollout.discrete.iter_mut().enumerate() {
         *choice = stream.below(i as u32, shape.actions as u32) as i32;
     }
     let stream = stream.fold(2);

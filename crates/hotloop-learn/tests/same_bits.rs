@@ -112,7 +112,7 @@ fn train(case: &Case, isa: Isa, threads: usize) -> Vec<u32> {
         normalize_rewards: true,
     };
     let mut learner = PpoLearner::new(&spec, &policy, setup).unwrap();
-    learner.isa = isa;
+    learner.collector.isa = isa;
     let ppo = Settings {
         epochs: 2,
         minibatch_size: 300,
@@ -123,7 +123,7 @@ fn train(case: &Case, isa: Isa, threads: usize) -> Vec<u32> {
     };
     let settings = IterationSettings { ppo, reward_scale: 0.5, reward_clip: 10.0 };
     for iteration in 0..8 {
-        let report = learner.iterate(&mut pool, &settings, iteration, &CancelToken::endless()).unwrap();
+        let report = learner.iterate(&pool, &settings, iteration, &CancelToken::never()).unwrap();
         assert_eq!(report.update.dropped, 0);
     }
     learner.policy().params.iter().map(|x| x.to_bits()).collect()

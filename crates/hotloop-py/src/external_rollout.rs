@@ -1,21 +1,20 @@
-//! A rollout for policies that are computed elsewhere, as Python sees it.
+//! Python bindings of rollouts for policies that are computed elsewhere.
 
 use hotloop_core::memory::require;
 use hotloop_core::rng::{Purpose, Stream};
-use hotloop_core::simd::{Kernel, Simd};
-use hotloop_learn::acting::Draw;
 use hotloop_learn::external_rollout::ExternalRollout as Core;
 use hotloop_learn::learner::PpoSetup;
 use hotloop_learn::memory::require_rollout;
 use hotloop_learn::nn::init::orthogonal;
 use hotloop_learn::nn::spec::{Array, Role};
-use hotloop_learn::sampling::{Drawn, Outputs, Sampler};
+use hotloop_learn::sampler::Masks;
 use hotloop_py_macros::guarded;
-use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray2, PyReadonlyArrayDyn};
+use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
+use crate::act_request::{ActRequest, ActionBuffers};
 use crate::actions::drawn_actions;
 use crate::convert::{raised, spec_from, threads_from};
 use crate::guard;
@@ -23,31 +22,15 @@ use crate::learning::iteration_settings;
 use crate::pool::Pool;
 use crate::reports::rollout_finals;
 use crate::rollout::rollout_arrays;
-use crate::weights::{moments_into, put_moments};
+use crate::weights::{put_statistics, statistics_into};
 
-/// A rollout, its statistics, and everything random about it.
+/// A rollout, its statistics and its random streams.
 #[pyclass(module = "hotloop._core")]
 pub struct ExternalRollout {
     core: Core,
 }
 
-struct Act<'a, 'b> {
-    sampler: &'a mut Sampler,
-    outputs: Outputs<'a>,
-    draw: Draw,
-    drawn: &'a mut Drawn<'b>,
-}
-
-impl Kernel for Act<'_, '_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<S: Simd>(self, simd: S) {
-        self.sampler.sample(simd, self.outputs, self.draw, self.drawn);
-    }
-}
-
-/// The numbers of an array, row after row.
+/// The numbers of an array, row by row.
 fn numbers(array: &PyReadonlyArray2<'_, f32>) -> Vec<f32> {
     array.as_slice().map_or_else(|_| array.as_array().iter().copied().collect(), <[f32]>::to_vec)
 }
@@ -94,28 +77,28 @@ impl ExternalRollout {
         self.core.threads()
     }
 
-    /// How many numbers a policy puts out for a row, its value not counted.
+    /// Numbers per row that the policy passes in, its value not counted.
     #[getter]
     fn outputs(&self) -> usize {
         self.core.outputs()
     }
 
-    /// The rollout's arrays themselves, time first.
+    /// Views of the rollout's arrays, time first.
     fn rollout<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyDict>> {
         let mut this = guard::exclusive(slf, "rollout")?;
         let Core { spec, rollout, .. } = &mut this.core;
         rollout_arrays(slf.as_any(), spec, rollout)
     }
 
-    /// Writes what every row of native envs sees now to slot 0.
-    fn begin(&mut self, py: Python<'_>, pool: &Bound<'_, Pool>) -> PyResult<()> {
+    /// Writes the current observations of native envs to slot 0.
+    fn observe(&mut self, py: Python<'_>, pool: &Bound<'_, Pool>) -> PyResult<()> {
         let mut pool = guard::exclusive(pool, "runner")?;
         let pool = pool.open(py)?;
         let core = &mut self.core;
-        py.detach(|| core.begin(pool)).map_err(raised)
+        py.detach(|| core.observe(pool)).map_err(raised)
     }
 
-    /// Draws every row's action at a slot from a policy's outputs, and steps native envs with them.
+    /// Samples every row's action at a slot from a policy's outputs, and steps native envs with them.
     fn step(
         &mut self,
         py: Python<'_>,
@@ -130,72 +113,46 @@ impl ExternalRollout {
         py.detach(|| core.step(pool, slot, &numbers, iteration)).map_err(raised)
     }
 
-    /// What truncated rows of native envs saw last since `begin`: slots, rows and observations, in order.
+    /// Final observations of rows that were truncated since `observe`: slots, rows and observations, in order.
     #[allow(clippy::unused_self)] // a method to Python
     fn finals<'py>(&self, py: Python<'py>, pool: &Bound<'_, Pool>) -> PyResult<Bound<'py, PyTuple>> {
         rollout_finals(py, guard::exclusive(pool, "runner")?.open(py)?)
     }
 
-    /// Draws the actions of the rows `first..last` at a slot, and keeps them there.
-    fn draw<'py>(
+    /// Begins a rollout whose envs are stepped elsewhere, with the observations that the last one ended with.
+    fn begin(&mut self) {
+        self.core.begin();
+    }
+
+    /// Samples the actions of these rows, each at its slot, and stores them in the rollout.
+    fn sample_rows<'py>(
         &mut self,
         py: Python<'py>,
-        slot: usize,
-        rows: (usize, usize),
+        slots: PyReadonlyArray1<'py, i64>,
+        rows: PyReadonlyArray1<'py, i64>,
         outputs: PyReadonlyArray2<'py, f32>,
         iteration: u64,
     ) -> PyResult<Bound<'py, PyAny>> {
-        self.core.draw(slot, rows.0..rows.1, &numbers(&outputs), iteration).map_err(raised)?;
-        let rollout = &self.core.rollout;
-        let (first, last) =
-            ((slot * rollout.rows + rows.0) * rollout.width, (slot * rollout.rows + rows.1) * rollout.width);
-        let part = |len: usize| if len == 0 { 0..0 } else { first..last };
-        let (choices, amounts) =
-            (&rollout.choices[part(rollout.choices.len())], &rollout.amounts[part(rollout.amounts.len())]);
-        drawn_actions(py, &self.core.spec.action, choices, amounts)
+        let outputs = numbers(&outputs);
+        self.core.sample_rows(slots.as_slice()?, rows.as_slice()?, &outputs, iteration).map_err(raised)?;
+        let (discrete, continuous) = self.core.actions();
+        drawn_actions(py, &self.core.spec.action, discrete, continuous)
     }
 
-    /// Draws actions from any outputs: actions, and logarithms of their probabilities.
-    #[pyo3(signature = (outputs, mask=None, *, deterministic, seed=0, step=0, first_row=0))]
-    #[allow(clippy::too_many_arguments)] // Python's keyword arguments
+    /// Samples the actions of a request from a policy's outputs: actions and log-probabilities.
     fn sample<'py>(
         &self,
         py: Python<'py>,
         outputs: PyReadonlyArray2<'py, f32>,
-        mask: Option<PyReadonlyArrayDyn<'py, i8>>,
-        deterministic: bool,
-        seed: u64,
-        step: u32,
-        first_row: u32,
+        request: ActRequest<'py>,
     ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
-        let (core, numbers) = (&self.core, numbers(&outputs));
-        let rows = outputs.as_array().nrows();
-        if numbers.len() != rows * core.outputs() {
-            let (found, expected) = (numbers.len(), rows * core.outputs());
-            return Err(PyValueError::new_err(format!("the policy put out {found} numbers: expected {expected}")));
-        }
-        let mask_len = if core.spec.masked { core.spec.action.mask_len() } else { 0 };
-        let allowed: Vec<bool> = match &mask {
-            Some(mask) if core.spec.masked => mask.as_array().iter().map(|x| *x != 0).collect(),
-            _ => vec![true; rows * mask_len],
-        };
-        if allowed.len() != rows * mask_len {
-            return Err(PyValueError::new_err(format!("the mask has {} entries for {rows} rows", allowed.len())));
-        }
-        let stream = Stream::new(seed, core.setup.attempt, Purpose::Eval);
-        let draw = if deterministic { Draw::Mode } else { Draw::Sample { stream, first_row, step } };
-        let (count, discrete) = (rows * core.head.width(), !core.head.sets().is_empty());
-        let mut choices = vec![0; if discrete { count } else { 0 }];
-        let mut amounts = vec![0.0; if discrete { 0 } else { count }];
-        let mut log_prob = vec![0.0; rows];
-        core.isa.run(Act {
-            sampler: &mut Sampler::new(&core.head, core.spec.masked),
-            outputs: Outputs { numbers: &numbers, mask: &allowed },
-            draw,
-            drawn: &mut Drawn { choices: &mut choices, amounts: &mut amounts, log_prob: &mut log_prob },
-        });
-        let actions = drawn_actions(py, &core.spec.action, &choices, &amounts)?;
-        Ok((actions, PyArray1::from_vec(py, log_prob).into_any()))
+        let (core, rows) = (&self.core, outputs.as_array().nrows());
+        let mask = request.mask(&core.spec, rows)?;
+        let masks = Masks { per_row: mask.len() / rows.max(1), entries: &mask };
+        let (indices, sampling) = request.indices(rows, Stream::new(request.seed, core.setup.attempt, Purpose::Eval));
+        let mut buffers = ActionBuffers::new(&core.head, rows);
+        core.sample_alone(&indices, &numbers(&outputs), masks, sampling, buffers.arrays()).map_err(raised)?;
+        buffers.into_python(py, &core.spec.action)
     }
 
     /// Fills advantage, target and weight from the rest of the rollout.
@@ -206,20 +163,20 @@ impl ExternalRollout {
         Ok(())
     }
 
-    /// Takes the rollout into the running statistics.
-    fn watch(&mut self, py: Python<'_>, settings: &Bound<'_, PyDict>) -> PyResult<()> {
+    /// Merges the rollout into the running statistics.
+    fn update_statistics(&mut self, py: Python<'_>, settings: &Bound<'_, PyDict>) -> PyResult<()> {
         let (settings, _) = iteration_settings(settings)?;
         let core = &mut self.core;
-        py.detach(|| core.watch(&settings));
+        py.detach(|| core.update_statistics(&settings));
         Ok(())
     }
 
-    /// How much of the targets' variance the values explain.
+    /// The fraction of the targets' variance that the values explain.
     fn explained_variance(&self) -> f64 {
         self.core.explained_variance()
     }
 
-    /// The order of `count` things in an epoch.
+    /// A random permutation of `count` items for an epoch.
     fn order<'py>(
         &self,
         py: Python<'py>,
@@ -238,42 +195,24 @@ impl ExternalRollout {
     /// Running statistics that belong to the policy.
     fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let dict = PyDict::new(py);
-        if !self.core.observations.mean.is_empty() {
-            moments_into(&dict, "observations", &self.core.observations)?;
-        }
-        if !self.core.running.is_empty() {
-            moments_into(&dict, "returns", &self.core.returns)?;
-        }
+        statistics_into(&dict, &self.core.statistics, false)?;
         Ok(dict)
     }
 
     /// All running statistics.
-    fn state<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyDict>> {
-        let dict = Self::statistics(slf, slf.py())?;
-        let running = &guard::shared(slf, "rollout")?.core.running;
-        if !running.is_empty() {
-            dict.set_item("returns.running", PyArray1::from_slice(slf.py(), running))?;
-        }
+    fn state<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let dict = PyDict::new(py);
+        statistics_into(&dict, &self.core.statistics, true)?;
         Ok(dict)
     }
 
-    /// Replaces the statistics that the state names.
+    /// Replaces the statistics that the state has.
     fn set_state(&mut self, state: &Bound<'_, PyDict>) -> PyResult<()> {
-        put_moments(&mut self.core.observations, "observations", state)?;
-        put_moments(&mut self.core.returns, "returns", state)?;
-        if let Some(running) = state.get_item("returns.running")? {
-            let running: Vec<f64> = running.extract()?;
-            if running.len() != self.core.running.len() {
-                let (found, expected) = (running.len(), self.core.running.len());
-                return Err(PyValueError::new_err(format!("returns.running has {found} rows: expected {expected}")));
-            }
-            self.core.running = running;
-        }
-        Ok(())
+        put_statistics(&mut self.core.statistics, state)
     }
 }
 
-/// Orthogonal first weights `[outputs, inputs]` of an array that only other learners have; `index` tells it from others.
+/// Orthogonal initial weights `[outputs, inputs]` of an array that only other learners have; `index` is its key.
 #[guarded]
 #[pyfunction]
 #[pyo3(signature = (outputs, inputs, *, gain, seed, attempt, index))]

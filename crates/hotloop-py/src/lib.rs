@@ -3,6 +3,7 @@
 // Python's arguments are converted into values of our own.
 #![allow(clippy::needless_pass_by_value)]
 
+mod act_request;
 mod actions;
 mod choices;
 mod convert;

@@ -1,4 +1,4 @@
-//! The arrays of a learner's rollout as Python sees them.
+//! Numpy views of a rollout's arrays.
 
 use hotloop_core::env::Spec;
 use hotloop_core::space::Action;
@@ -10,7 +10,7 @@ use pyo3::types::PyDict;
 use crate::convert::observation_type;
 use crate::memory::view_of;
 
-/// Views of the arrays, time first; `owner` keeps the rollout, whose arrays stay where they are.
+/// Views of the arrays, time first; `owner` keeps the rollout alive, whose arrays never move.
 pub fn rollout_arrays<'py>(
     owner: &Bound<'py, PyAny>,
     spec: &Spec,
@@ -32,10 +32,10 @@ pub fn rollout_arrays<'py>(
     }
     put("valid", NPY_TYPES::NPY_BOOL, rollout.valid.as_mut_ptr().cast(), steps + 1, &[])?;
     put("policy", NPY_TYPES::NPY_INT, rollout.policy.as_mut_ptr().cast(), steps + 1, &[])?;
-    if rollout.choices.is_empty() {
-        put("action", NPY_TYPES::NPY_FLOAT, rollout.amounts.as_mut_ptr().cast(), steps, action)?;
+    if rollout.discrete.is_empty() {
+        put("action", NPY_TYPES::NPY_FLOAT, rollout.continuous.as_mut_ptr().cast(), steps, action)?;
     } else {
-        put("action", NPY_TYPES::NPY_INT, rollout.choices.as_mut_ptr().cast(), steps, action)?;
+        put("action", NPY_TYPES::NPY_INT, rollout.discrete.as_mut_ptr().cast(), steps, action)?;
     }
     put("value", NPY_TYPES::NPY_FLOAT, rollout.value.as_mut_ptr().cast(), steps + 1, &[])?;
     for (name, array) in [
@@ -53,10 +53,10 @@ pub fn rollout_arrays<'py>(
     {
         put(name, NPY_TYPES::NPY_BOOL, array.as_mut_ptr().cast(), steps, &[])?;
     }
-    if rollout.memory_len > 0 {
+    if rollout.state_len > 0 {
         let sequences = steps / rollout.sequence_length;
-        let start = rollout.memory.as_mut_ptr().cast();
-        put("memory", NPY_TYPES::NPY_FLOAT, start, sequences, &[rollout.memory_len])?;
+        let start = rollout.sequence_starts.as_mut_ptr().cast();
+        put("memory", NPY_TYPES::NPY_FLOAT, start, sequences, &[rollout.state_len])?;
     }
     Ok(dict)
 }

@@ -1,13 +1,14 @@
-//! A learner's numbers by name: weights, the optimiser's moments, running statistics.
+//! A learner's arrays by name: weights, optimiser moments, running statistics.
 
 use hotloop_learn::moments::Moments;
 use hotloop_learn::nn::policy::Policy;
+use hotloop_learn::statistics::RunningStatistics;
 use numpy::{PyArray1, PyArrayMethods, PyReadonlyArrayDyn, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-/// The named arrays of a policy, taken from a vector laid out like its parameters.
+/// Splits a vector that is laid out like a policy's parameters into named arrays.
 pub fn named<'py>(py: Python<'py>, policy: &Policy, numbers: &[f32], prefix: &str) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
     for array in &policy.arrays {
@@ -42,7 +43,7 @@ pub fn put_named(policy: &Policy, numbers: &mut [f32], arrays: &Bound<'_, PyDict
     Ok(())
 }
 
-/// Replaces running statistics by those that `state` holds under this name, if it holds any.
+/// Replaces moments by those of this name in `state`, if there are any.
 pub fn put_moments(moments: &mut Moments, name: &str, state: &Bound<'_, PyDict>) -> PyResult<()> {
     let Some(count) = state.get_item(format!("{name}.count"))? else { return Ok(()) };
     let numbers = |key: &str| -> PyResult<Vec<f64>> {
@@ -64,10 +65,38 @@ pub fn put_moments(moments: &mut Moments, name: &str, state: &Bound<'_, PyDict>)
     Ok(())
 }
 
-/// Puts running statistics under this name.
-pub fn moments_into(dict: &Bound<'_, PyDict>, name: &str, moments: &Moments) -> PyResult<()> {
+fn moments_into(dict: &Bound<'_, PyDict>, name: &str, moments: &Moments) -> PyResult<()> {
     let py = dict.py();
     dict.set_item(format!("{name}.count"), PyArray1::from_slice(py, &[moments.count]))?;
     dict.set_item(format!("{name}.mean"), PyArray1::from_slice(py, &moments.mean))?;
     dict.set_item(format!("{name}.m2"), PyArray1::from_slice(py, &moments.squares))
+}
+
+/// Adds running statistics to a dict; `rows` adds each row's return so far, which only a run's state needs.
+pub fn statistics_into(dict: &Bound<'_, PyDict>, statistics: &RunningStatistics, rows: bool) -> PyResult<()> {
+    if statistics.normalizes_observations() {
+        moments_into(dict, "observations", &statistics.observations)?;
+    }
+    if statistics.normalizes_rewards() {
+        moments_into(dict, "returns", &statistics.returns)?;
+        if rows {
+            dict.set_item("returns.running", PyArray1::from_slice(dict.py(), &statistics.row_returns))?;
+        }
+    }
+    Ok(())
+}
+
+/// Replaces the running statistics that `state` has.
+pub fn put_statistics(statistics: &mut RunningStatistics, state: &Bound<'_, PyDict>) -> PyResult<()> {
+    put_moments(&mut statistics.observations, "observations", state)?;
+    put_moments(&mut statistics.returns, "returns", state)?;
+    if let Some(running) = state.get_item("returns.running")? {
+        let running: Vec<f64> = running.extract()?;
+        if running.len() != statistics.row_returns.len() {
+            let (found, expected) = (running.len(), statistics.row_returns.len());
+            return Err(PyValueError::new_err(format!("returns.running has {found} rows: expected {expected}")));
+        }
+        statistics.row_returns = running;
+    }
+    Ok(())
 }

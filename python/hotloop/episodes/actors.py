@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hotloop.envs.spec import ContinuousAction
+from hotloop.policies.protocol import ActRequest
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -54,16 +55,17 @@ def policy_actor(agent: Policy, episode: Episode, *, deterministic: bool = True)
     memory = np.zeros((episode.seats, agent.learner.memory_len), np.float32)
 
     def choose(obs: NDArray[Any], mask: NDArray[np.int8] | None, step: int) -> NDArray[Any]:
-        actions, _, _ = agent.learner.act(
+        request = ActRequest(
             obs,
             mask,
             deterministic=deterministic,
             seed=episode.seed,
             step=step,
             first_row=episode.index * episode.seats,
-            memory=memory,
+            state=memory,
             valid=episode.valid,
         )
+        actions, _, _ = agent.learner.act(request)
         return actions
 
     return choose

@@ -12,6 +12,7 @@ from hotloop.envs.spec import BytesObservation
 from hotloop.errors import ExportError
 from hotloop.export.blueprint import Blueprint
 from hotloop.export.program import import_torch
+from hotloop.policies.protocol import ActRequest
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -79,7 +80,7 @@ def check(model: Model, agent: Policy, blueprint: Blueprint) -> Check:
         if blueprint.memory_len:
             given["memory"] = theirs
         found = model(given)
-        actions, log_prob, value = agent.learner.act(seen, mask, deterministic=True, memory=ours)
+        actions, log_prob, value = agent.learner.act(ActRequest(seen, mask, deterministic=True, state=ours))
         pairs = [("value", found["value"], value), *_actions(blueprint, found, actions, log_prob)]
         if blueprint.memory_len:
             theirs = found["next_memory"]

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from hotloop.policies.protocol import ActRequest
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
@@ -58,14 +60,15 @@ class Policy:
         """
         batch, single = self._batch(obs)
         allowed = self._mask(mask, len(batch))
-        actions, _, _ = self._learner.act(
+        request = ActRequest(
             batch,
             allowed,
             deterministic=deterministic,
             seed=self._seed,
             step=self._samples,
-            memory=self._state(len(batch)),
+            state=self._state(len(batch)),
         )
+        actions, _, _ = self._learner.act(request)
         self._samples += not deterministic
         if not single:
             return actions

@@ -1,4 +1,4 @@
-"""Which learner trains a policy, how it is built, and what both kinds have in common."""
+"""The interface of PPO learners, and the choice and construction of the one that trains a policy."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from hotloop import _core
 from hotloop.errors import ConfigError
+from hotloop.policies.protocol import BatchPolicy
 from hotloop.policies.spec import description, native_description, takes_cnn
 
 if TYPE_CHECKING:
@@ -19,62 +20,94 @@ if TYPE_CHECKING:
     from hotloop.ppo.torch.learner import TorchLearner
 
     Floats = NDArray[np.float32]
+    Ints = NDArray[np.int64]
     Arrays = dict[str, NDArray[Any]]
 
 _INSTALL = "pip install 'hotloop[torch]'"
 
 
-class Learner(Protocol):
-    """A policy that learns: what the native and the torch learner both do. `_core.pyi` has the details."""
+class Learner(BatchPolicy, Protocol):
+    """A policy that is trained by PPO: the interface of the native and the torch learner."""
 
     @property
-    def num_threads(self) -> int: ...  # noqa: D102
+    def num_threads(self) -> int:
+        """Number of threads."""
+
     @property
-    def parameters(self) -> int: ...  # noqa: D102
+    def parameters(self) -> int:
+        """Number of weights of the policy."""
+
     @property
-    def memory_len(self) -> int: ...  # noqa: D102
-    @property
-    def notes(self) -> Sequence[str]: ...  # noqa: D102
-    def conditions(self) -> dict[str, Any]: ...  # noqa: D102
-    def changed_since(self, kept: Mapping[str, Any]) -> list[str]: ...  # noqa: D102
-    def iterate(self, pool: _core.Pool, settings: dict[str, Any], count: int, seconds: float) -> dict[str, Any]: ...  # noqa: D102
-    def collect(self, pool: _core.Pool, settings: dict[str, Any]) -> None: ...  # noqa: D102
-    def advantages(self, settings: dict[str, Any]) -> None: ...  # noqa: D102
-    def update(self, settings: dict[str, Any]) -> dict[str, Any]: ...  # noqa: D102
-    def gradient(self, settings: dict[str, Any]) -> tuple[dict[str, Floats], dict[str, float]]: ...  # noqa: D102
-    def rollout(self) -> Arrays: ...  # noqa: D102
-    def act_slot(self, slot: int, rows: tuple[int, int], iteration: int) -> NDArray[Any]: ...  # noqa: D102
-    def end_episodes(self, slot: int, rows: tuple[int, int]) -> None: ...  # noqa: D102
-    def act(  # noqa: D102
-        self,
-        obs: ArrayLike,
-        mask: NDArray[np.int8] | None = None,
-        *,
-        deterministic: bool,
-        seed: int = 0,
-        step: int = 0,
-        first_row: int = 0,
-        memory: Floats | None = None,
-        valid: NDArray[np.bool_] | None = None,
-    ) -> tuple[NDArray[Any], Floats, Floats]: ...
-    def value_of(self, obs: ArrayLike, rows: Sequence[int] | NDArray[np.intp] | None = None) -> Floats: ...  # noqa: D102
-    def arrays(self) -> dict[str, Floats]: ...  # noqa: D102
-    def set_arrays(self, arrays: dict[str, Floats]) -> None: ...  # noqa: D102
-    def statistics(self) -> dict[str, NDArray[np.float64]]: ...  # noqa: D102
-    def state(self) -> Arrays: ...  # noqa: D102
-    def set_state(self, state: Arrays) -> None: ...  # noqa: D102
-    def set_opponents(self, policies: list[tuple[dict[str, Any], Arrays, Arrays]]) -> None: ...  # noqa: D102
+    def notes(self) -> Sequence[str]:
+        """Remarks on device, threads and compilation for the user."""
+
+    def conditions(self) -> dict[str, Any]:
+        """Return the conditions of bit-identical results, which checkpoints record."""
+
+    def changed_since(self, kept: Mapping[str, Any]) -> list[str]:
+        """Return the conditions that differ from those a checkpoint recorded."""
+
+    def iterate(self, pool: _core.Pool, settings: dict[str, Any], count: int, seconds: float) -> dict[str, Any]:
+        """Run up to `count` iterations with equal settings, or as many as begin within `seconds`."""
+
+    def collect(self, pool: _core.Pool, settings: dict[str, Any]) -> None:
+        """Fill the rollout from native envs, advantages included."""
+
+    def begin_rollout(self) -> None:
+        """Begin a rollout whose envs are stepped elsewhere, with the observations that the last one ended with."""
+
+    def act_rows(self, slots: Ints, rows: Ints, iteration: int) -> NDArray[Any]:
+        """Choose the actions of these rows, each at its slot, in one forward pass, and store them in the rollout."""
+
+    def end_episodes(self, slots: Ints, rows: Ints, final_obs: ArrayLike | None = None) -> None:
+        """End the episodes of those of these rows that terminated or were truncated at their slots.
+
+        `final_obs` has the final observations of the truncated ones, in order.
+        """
+
+    def finish_rollout(self, settings: dict[str, Any]) -> None:
+        """Compute bootstrap values and advantages of a rollout whose envs were stepped elsewhere."""
+
+    def advantages(self, settings: dict[str, Any]) -> None:
+        """Fill advantage, target and weight from the rest of the rollout."""
+
+    def update(self, settings: dict[str, Any]) -> dict[str, Any]:
+        """Update the policy from the rollout, then the statistics."""
+
+    def gradient(self, settings: dict[str, Any]) -> tuple[dict[str, Floats], dict[str, float]]:
+        """Return the gradient of the whole rollout as one batch, and the loss."""
+
+    def rollout(self) -> Arrays:
+        """Return views of the rollout's arrays, time first."""
+
+    def arrays(self) -> dict[str, Floats]:
+        """Return the policy's weights by name."""
+
+    def set_arrays(self, arrays: dict[str, Floats]) -> None:
+        """Replace the policy's weights."""
+
+    def statistics(self) -> dict[str, NDArray[np.float64]]:
+        """Return the running statistics that belong to the policy."""
+
+    def state(self) -> Arrays:
+        """Return optimiser moments, running statistics and recurrent states."""
+
+    def set_state(self, state: Arrays) -> None:
+        """Replace the parts that `state` has."""
+
+    def set_opponents(self, policies: list[tuple[dict[str, Any], Arrays, Arrays]]) -> None:
+        """Set the frozen policies 1, 2, ...: description, weights and statistics of each."""
 
 
 class Choice(NamedTuple):
-    """A learner, and why it was taken."""
+    """The name of a learner, and why it was chosen."""
 
     name: str
     why: str
 
 
 def choose(config: Config, spec: EnvSpec) -> Choice:
-    """The learner that `train.learner` stands for, for an env with these spaces."""
+    """Return the learner that `train.learner` selects for an env with these spaces."""
     needs_torch = beyond_native(config, spec)
     if config.train.learner == "auto":
         return Choice("torch", needs_torch) if needs_torch else Choice("native", "it serves this policy on the CPU")
@@ -87,7 +120,7 @@ def choose(config: Config, spec: EnvSpec) -> Choice:
 
 
 def beyond_native(config: Config, spec: EnvSpec) -> str | None:
-    """What a config asks for that the native learner does not do, in words."""
+    """Return the part of a config that the native learner does not support, if there is one."""
     if config.policy.module is not None:
         return f"policy.module is {config.policy.module}"
     if takes_cnn(config.policy, spec.observation):
@@ -102,7 +135,7 @@ def beyond_native(config: Config, spec: EnvSpec) -> str | None:
 def build(
     config: Config, spec: EnvSpec, rows: int, *, attempt: int = 0, num_threads: int | None = None
 ) -> _core.PpoLearner | TorchLearner:
-    """The learner of a run, with its first weights, for an env with these spaces."""
+    """Build the learner of a run, with initial weights, for an env with these spaces."""
     if choose(config, spec).name == "native":
         return build_native(config, spec, rows, attempt=attempt, num_threads=num_threads)
     return torch_learner()(
@@ -124,7 +157,7 @@ def build(
 def build_native(
     config: Config, spec: EnvSpec, rows: int, *, attempt: int = 0, num_threads: int | None = None
 ) -> _core.PpoLearner:
-    """The native learner of a run, with its first weights, for an env with these spaces."""
+    """Build the native learner of a run, with initial weights, for an env with these spaces."""
     return _core.PpoLearner(
         spec.to_json(),
         None,
@@ -140,8 +173,8 @@ def build_native(
     )
 
 
-def build_player(spec: EnvSpec, policy: dict[str, Any], normalize: bool) -> _core.PpoLearner | TorchLearner:
-    """A policy that only acts: native if it can be."""
+def build_actor(spec: EnvSpec, policy: dict[str, Any], normalize: bool) -> _core.PpoLearner | TorchLearner:
+    """Build a policy that only acts: native if possible."""
     if "module" in policy or "encoder" in policy:
         from hotloop.config.models import TorchConfig
 
@@ -161,7 +194,7 @@ def build_player(spec: EnvSpec, policy: dict[str, Any], normalize: bool) -> _cor
 
 
 def torch_learner() -> type[TorchLearner]:
-    """The torch learner, if torch is there."""
+    """Import the torch learner."""
     try:
         from hotloop.ppo.torch.learner import TorchLearner
     except ModuleNotFoundError as error:

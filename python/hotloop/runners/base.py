@@ -94,9 +94,9 @@ class Runner(VectorEnv[Any, Any, Any]):
         Without a number it is `groups_per_batch`.
         """
 
-    @abstractmethod
     def rollout(self, horizon: int) -> Rollout:
-        """Memory for `horizon` steps of every row, which groups can be sent to."""
+        """Arrays of `horizon` steps of every row, which groups of native envs can be sent to."""
+        raise NotImplementedError("rollout() is for native envs: store the batches of recv() instead")
 
     @abstractmethod
     def configure(self, options: Mapping[str, Any], envs: ArrayLike | None = None) -> None:

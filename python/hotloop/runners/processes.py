@@ -26,7 +26,6 @@ from hotloop.runners.batch import Batch
 from hotloop.runners.episodes import EpisodeBook
 from hotloop.runners.health import Limits, Listener, WorkerHealth
 from hotloop.runners.infos import InfoMaker
-from hotloop.runners.process_rollout import ProcessRollout
 from hotloop.runners.reports import FaultReport
 from hotloop.runners.worker import ENDED, FAULTED, RESET, keyed_seed
 from hotloop.runners.worker_pool import WorkerPool
@@ -116,7 +115,6 @@ class ProcessRunner(Runner):
         # Single numbers are read faster from these than from arrays.
         ends = ("finished", "number", "length", "return", "turn")
         self._ends: Any = [self._views[name].data for name in ends]
-        self._targets: dict[int, tuple[ProcessRollout, int]] = {}
         self._started = False
         self._in_use = OneAtATime()
         self._seed_now: int | None = None
@@ -279,16 +277,12 @@ class ProcessRunner(Runner):
     def send(self, actions: ArrayLike, group: int) -> None:
         """Sends one group on its way, with an action for each of its rows; `recv` hands it back."""
         with self._in_use:
-            self._send(actions, group)
-            self._targets.pop(group, None)
-
-    def _send(self, actions: ArrayLike, group: int) -> None:
-        self._must_have_started()
-        arguments.within("group", group, 0, self.num_groups - 1)
-        if group in self._pool.flying:
-            raise RuntimeError(f"group {group} is in flight: receive it before sending it again")
-        self._take(actions, group)
-        self._pool.send(group)
+            self._must_have_started()
+            arguments.within("group", group, 0, self.num_groups - 1)
+            if group in self._pool.flying:
+                raise RuntimeError(f"group {group} is in flight: receive it before sending it again")
+            self._take(actions, group)
+            self._pool.send(group)
 
     def recv(self, count: int | None = None) -> Batch:
         """Waits for the `count` (else `groups_per_batch`) groups that are ready first, or for all if fewer are sent."""
@@ -298,10 +292,6 @@ class ProcessRunner(Runner):
         with self._in_use:
             groups = self._pool.receive(wanted)
             self._count(groups)
-            for group in groups:
-                if group in self._targets:
-                    rollout, slot = self._targets.pop(group)
-                    rollout.keep(group, slot)
         rows: Any = self._rows[groups[0]]
         if len(groups) > 1:
             rows = np.concatenate([self._numbers[self._rows[group]] for group in groups])
@@ -311,10 +301,6 @@ class ProcessRunner(Runner):
         else:
             obs, reward, terminated, truncated = self._parts[groups[0]]
         return Batch(obs, reward, terminated, truncated, info, tuple(groups), self._numbers[rows])
-
-    def rollout(self, horizon: int) -> ProcessRollout:
-        """Memory for `horizon` steps of every row, which groups can be sent to."""
-        return ProcessRollout(self, horizon)
 
     def configure(self, options: Mapping[str, Any], envs: ArrayLike | None = None) -> None:
         """Hand options to the envs' own `reset`, from each env's next reset on: all envs, or those named by index."""

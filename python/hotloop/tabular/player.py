@@ -12,6 +12,8 @@ from hotloop.errors import CheckpointError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from hotloop.policies.protocol import ActRequest
+
     Arrays = dict[str, NDArray[Any]]
 
 
@@ -26,23 +28,13 @@ class TablePlayer:
         """A table remembers nothing of a row."""
         return 0
 
-    def act(
-        self,
-        obs: NDArray[Any],
-        mask: NDArray[np.int8] | None = None,
-        *,
-        deterministic: bool,
-        seed: int = 0,
-        step: int = 0,
-        first_row: int = 0,
-        memory: NDArray[np.float32] | None = None,
-        valid: NDArray[np.bool_] | None = None,
-    ) -> tuple[NDArray[np.int64], None, None]:
-        """Actions for a batch of states."""
-        drawn = None if deterministic else hash((seed, step, first_row)) % 2**64
-        states = np.ascontiguousarray(obs, np.int64)
-        allowed = None if mask is None else np.ascontiguousarray(mask, np.int8)
-        return self.table.act(states, allowed, drawn), None, None
+    def act(self, request: ActRequest) -> tuple[NDArray[np.int64], None, None]:
+        """Return the actions for a batch of states."""
+        key = (request.seed, request.step, request.first_row)
+        seed = None if request.deterministic else hash(key) % 2**64
+        states = np.ascontiguousarray(request.obs, np.int64)
+        mask = None if request.mask is None else np.ascontiguousarray(request.mask, np.int8)
+        return self.table.act(states, mask, seed), None, None
 
 
 def to_arrays(table: _core.QTable) -> Arrays:

@@ -14,6 +14,7 @@ from hotloop import _core
 from hotloop.envs.spec import EnvSpec
 from hotloop.errors import ConfigError
 from hotloop.policies.evaluation import Evaluation
+from hotloop.policies.protocol import ActRequest
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -171,13 +172,13 @@ class Players:
         """Return every row's action, by the policy that `info` names for it."""
         mask, valid = info.get("action_mask"), info.get("valid")
         if len(self._policies) == 1:
-            return self._policies[0].act(obs, mask, memory=self._memories[0], valid=valid, **keys)[0]
+            return self._policies[0].act(ActRequest(obs, mask, state=self._memories[0], valid=valid, **keys))[0]
         actions: NDArray[Any] | None = None
         for index, (policy, memory) in enumerate(zip(self._policies, self._memories, strict=True)):
             mine = info["policy"] == index
             if mine.any():
                 # All rows are passed, so that noise is keyed by row; only its own move a policy's memory.
-                chosen = policy.act(obs, mask, memory=memory, valid=mine & valid, **keys)[0]
+                chosen = policy.act(ActRequest(obs, mask, state=memory, valid=mine & valid, **keys))[0]
                 actions = chosen.copy() if actions is None else actions
                 actions[mine] = chosen[mine]
         assert actions is not None

@@ -12,7 +12,7 @@ from hotloop.errors import CheckpointError, ConfigError, UnusableCheckpointError
 from hotloop.policies.evaluation import Evaluation
 from hotloop.policies.spec import description
 from hotloop.ppo.learners import Learner, build, choose
-from hotloop.ppo.settings import Settings
+from hotloop.ppo.schedules import Schedules
 from hotloop.training import checkpoint as checkpoints
 from hotloop.training.controllers import controllers_from
 from hotloop.training.counters import Counters, Since
@@ -80,7 +80,7 @@ class Session:
         except BaseException:
             self.source.close()
             raise
-        self.settings = Settings(config, rows)
+        self.settings = Schedules(config, rows)
         self.counters = Counters(attempt=attempt, recent=deque(maxlen=config.train.until_episodes))
         self.top: Top | None = None
         self._evaluation_runner: ProcessRunner | None = None

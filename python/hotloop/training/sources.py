@@ -246,11 +246,11 @@ class ServedSource:
 
     def advance(self, learner: Learner, settings: dict[str, Any], count: int, seconds: float) -> dict[str, Any]:
         """Run one iteration."""
-        from hotloop.ppo.serving import Server
+        from hotloop.ppo.collector import RunnerCollector
 
         if self._server is None:
             assert self._observed is not None
-            self._server = Server(learner, self.runner, *self._observed)
+            self._server = RunnerCollector(learner, self.runner, *self._observed)
         result: dict[str, Any] = self._server.iterate(settings)
         return result
 

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from hotloop import _core
+from hotloop.policies.protocol import ActRequest
 from hotloop.ppo.torch.learner import TorchLearner
 from tests.ppo.reference import SETTINGS, leaves, loss
 from tests.ppo.test_gradients import TASKS, filled, largest_byte, sets_of
@@ -148,7 +149,7 @@ def test_rollouts_remember_within_episodes_and_nothing_beyond_them(memory: str) 
     for slot in range(12):
         if slot % 4 == 0:
             np.testing.assert_allclose(numbers, rollout["memory"][slot // 4], atol=1e-5)
-        _, _, values = native.act(rollout["obs"][slot], deterministic=True, memory=numbers)
+        _, _, values = native.act(ActRequest(rollout["obs"][slot], deterministic=True, state=numbers))
         np.testing.assert_allclose(values, rollout["value"][slot], atol=1e-5)
         numbers[rollout["terminated"][slot] | rollout["truncated"][slot]] = 0.0
     assert rollout["truncated"].sum() > 10

@@ -8,8 +8,10 @@ import pytest
 
 import hotloop
 from hotloop import _core
+from hotloop.policies.protocol import ActRequest
+from hotloop.ppo.collector import RunnerCollector
 from hotloop.ppo.learners import Learner
-from hotloop.ppo.serving import Server
+from tests.ppo.reference import values_of
 from tests.ppo.torch.making import POLICY, pool_of, torch_learner
 from tests.ppo.torch.test_parity import FULL
 
@@ -60,7 +62,7 @@ def must_play_its_own_rows(learner: Learner, before: dict[str, Any], atol: float
         for slot in range(HORIZON):
             obs, mask = rollout["obs"][slot, rows], rollout["mask"][slot, rows].astype(np.int8)
             valid = rollout["valid"][slot, rows].copy()
-            _, _, values = player.act(obs, mask, deterministic=True, memory=numbers, valid=valid)
+            _, _, values = player.act(ActRequest(obs, mask, deterministic=True, state=numbers, valid=valid))
             np.testing.assert_allclose(values[valid], rollout["value"][slot, rows][valid], atol=atol)
             numbers[rollout["terminated"][slot, rows] | rollout["truncated"][slot, rows]] = 0.0
         if player.memory_len:
@@ -100,7 +102,7 @@ def test_frozen_policies_play_their_seats_where_a_runner_is_served(kind: Callabl
         "tag", ENVS, num_threads=1, num_groups=4, options=OPTIONS, autoreset_mode="same_step"
     ) as runner:
         runner.set_policies(TABLE)
-        server = Server(served, runner, *runner.reset(seed=3))
+        server = RunnerCollector(served, runner, *runner.reset(seed=3))
         for iteration in range(2):
             before = served.state()
             server.collect({**FULL, "iteration": iteration})
@@ -157,4 +159,4 @@ def test_a_cnn_plays_beside_a_dense_policy() -> None:
     pool.reset()
     learner.collect(pool, FULL)
     rollout = learner.rollout()
-    np.testing.assert_allclose(rollout["value"][2, 1::2], other.value_of(rollout["obs"][2, 1::2]), atol=1e-5)
+    np.testing.assert_allclose(rollout["value"][2, 1::2], values_of(other, rollout["obs"][2, 1::2]), atol=1e-5)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from hotloop import _core
-from tests.ppo.reference import SETTINGS, leaves, loss
+from tests.ppo.reference import SETTINGS, leaves, loss, values_of
 from tests.ppo.test_gradients import TASKS, Task, filled, largest_byte, sets_of
 from tests.ppo.torch.making import pool_of, torch_learner
 
@@ -124,7 +124,7 @@ def test_a_checkpoint_goes_both_ways() -> None:
         for name, array in one.items():
             np.testing.assert_array_equal(array, two[name], err_msg=name)
     obs = native.rollout()["obs"][0]
-    np.testing.assert_allclose(native.value_of(obs), other.value_of(obs), atol=1e-5)
+    np.testing.assert_allclose(values_of(native, obs), values_of(other, obs), atol=1e-5)
     native.iterate(pool, {**FULL, "iteration": 2}, 1, 1e9)
     other.set_arrays(native.arrays())
     other.set_state(native.state())

@@ -27,8 +27,8 @@ pub(super) fn fetch(rollout: &Rollout, rows: &[u32], terms: &Terms<'_>) {
     lines(&rollout.log_prob, 1, rows);
     lines(&rollout.advantage, 1, rows);
     lines(&rollout.target, 1, rows);
-    lines(&rollout.choices, rollout.width, rows);
-    lines(&rollout.amounts, rollout.width, rows);
+    lines(&rollout.discrete, rollout.width, rows);
+    lines(&rollout.continuous, rollout.width, rows);
     lines(&rollout.mask, rollout.mask_len, rows);
     if terms.settings.value_clip.is_some() {
         lines(&rollout.value, 1, rows);
@@ -58,11 +58,11 @@ pub(super) fn gather(rollout: &Rollout, rows: &[u32], terms: &Terms<'_>, batch: 
     column(&mut batch.log_prob, rows, |row| rollout.log_prob[row]);
     column(&mut batch.advantage, rows, |row| rollout.advantage[row]);
     column(&mut batch.target, rows, |row| rollout.target[row]);
-    for (set, to) in batch.choices.iter_mut().enumerate() {
-        column(to, rows, |row| rollout.choices[row * rollout.width + set] as u32);
+    for (set, to) in batch.discrete.iter_mut().enumerate() {
+        column(to, rows, |row| rollout.discrete[row * rollout.width + set] as u32);
     }
-    for (dim, to) in batch.amounts.iter_mut().enumerate() {
-        column(to, rows, |row| rollout.amounts[row * rollout.width + dim]);
+    for (dim, to) in batch.continuous.iter_mut().enumerate() {
+        column(to, rows, |row| rollout.continuous[row * rollout.width + dim]);
     }
     for (i, row) in rows.iter().enumerate() {
         let allowed = &rollout.mask[*row as usize * rollout.mask_len..][..rollout.mask_len];

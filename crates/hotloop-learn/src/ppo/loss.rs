@@ -4,7 +4,7 @@ use hotloop_core::math;
 use hotloop_core::simd::{BLOCK, Floats, Simd};
 
 use super::config::Settings;
-use crate::distribution::{Choices, Kept, Normals};
+use crate::distribution::{Categorical, Gaussian, SoftmaxCache, gaussian_entropy};
 use crate::nn::net::{TILE, tree};
 use crate::nn::policy::Policy;
 use crate::nn::spec::Head;
@@ -13,10 +13,10 @@ use crate::nn::spec::Head;
 pub struct Batch {
     /// Rows in use.
     pub rows: usize,
-    /// `[sets, TILE]` choices.
-    pub choices: Vec<[u32; TILE]>,
-    /// `[dims, TILE]` amounts.
-    pub amounts: Vec<[f32; TILE]>,
+    /// `[sets, TILE]` discrete actions.
+    pub discrete: Vec<[u32; TILE]>,
+    /// `[dims, TILE]` continuous actions.
+    pub continuous: Vec<[f32; TILE]>,
     /// `[choices, TILE]` permissions; empty if all are allowed.
     pub mask: Vec<[f32; TILE]>,
     /// Logarithms of the probabilities when the actions were drawn.
@@ -34,11 +34,11 @@ pub struct Batch {
 impl Batch {
     /// Room for a tile.
     pub fn new(head: &Head, masked: bool) -> Self {
-        let discrete = !head.sets().is_empty();
+        let is_discrete = !head.sets().is_empty();
         Self {
             rows: 0,
-            choices: vec![[0; TILE]; if discrete { head.width() } else { 0 }],
-            amounts: vec![[0.0; TILE]; if discrete { 0 } else { head.width() }],
+            discrete: vec![[0; TILE]; if is_discrete { head.width() } else { 0 }],
+            continuous: vec![[0.0; TILE]; if is_discrete { 0 } else { head.width() }],
             mask: vec![[1.0; TILE]; if masked { head.outputs() } else { 0 }],
             log_prob: [0.0; TILE],
             value: [0.0; TILE],
@@ -98,7 +98,7 @@ impl Means {
 
 /// What the tiles of a chunk leave behind.
 pub struct Trace {
-    kept: Kept,
+    cache: SoftmaxCache,
     /// The gradient of each log standard deviation, in sixteen lanes.
     pub log_std_lanes: Vec<[f32; BLOCK]>,
     /// What is reported.
@@ -109,7 +109,7 @@ impl Trace {
     /// Room for this policy's.
     pub fn new(policy: &Policy) -> Self {
         Self {
-            kept: Kept::new(policy.spec.head.sets()),
+            cache: SoftmaxCache::new(policy.spec.head.sets()),
             log_std_lanes: vec![[0.0; BLOCK]; policy.log_std().len()],
             sums: Sums::default(),
         }
@@ -148,7 +148,7 @@ pub fn loss<S: Simd>(
     outputs: (&mut [f32], &mut [f32]),
     trace: &mut Trace,
 ) {
-    let Trace { kept, log_std_lanes, sums } = trace;
+    let Trace { cache, log_std_lanes, sums } = trace;
     let settings = terms.settings;
     let (logits, values) = outputs;
     let log_std = policy.log_std();
@@ -161,28 +161,31 @@ pub fn loss<S: Simd>(
         let weight = at(&batch.weight);
         let share = weight * simd.f(terms.per_weight);
         let advantage = (at(&batch.advantage) - simd.f(terms.advantage_mean)) * simd.f(terms.advantage_scale);
-        let normals = Normals { means: logits[row..].as_ptr(), log_std };
+        let gaussian = |logits: &[f32], i: usize| Gaussian {
+            // SAFETY: the outputs have a column for each dimension.
+            mean: unsafe { simd.load(logits[i * TILE + row..].as_ptr()) },
+            log_std: simd.f(log_std[i]),
+        };
 
         // The probability of the action, now.
         let mut log_prob = zero;
-        let mut entropy = if log_std.is_empty() { zero } else { simd.f(normals.entropy()) };
+        let mut entropy = if log_std.is_empty() { zero } else { simd.f(gaussian_entropy(log_std)) };
         let mut first = 0;
         for (set, n) in policy.spec.head.sets().iter().enumerate() {
-            let choices = columns(logits, batch, kept, row, first, *n);
+            let choices = columns(logits, batch, cache, row, first, *n);
             // SAFETY: the outputs have a column for each choice.
             unsafe {
                 let soft = choices.softmax(simd);
-                let taken = simd.load_u32(batch.choices[set].as_ptr().add(row));
+                let taken = simd.load_u32(batch.discrete[set].as_ptr().add(row));
                 log_prob = log_prob + choices.log_prob(simd, soft, taken);
                 let own = choices.entropy(simd, soft);
                 entropy = entropy + own;
-                kept.put(set, row, soft, own);
+                cache.put(set, row, soft, own);
             }
             first += n;
         }
-        for (i, amounts) in batch.amounts.iter().enumerate() {
-            // SAFETY: as above.
-            log_prob = log_prob + unsafe { normals.log_prob(simd, i, at(amounts)) };
+        for (i, actions) in batch.continuous.iter().enumerate() {
+            log_prob = log_prob + gaussian(logits, i).log_prob(simd, at(actions));
         }
 
         // The clipped surrogate: -min(ratio A, clip(ratio) A).
@@ -217,19 +220,19 @@ pub fn loss<S: Simd>(
         let counts = zero.lt(weight);
         let mut first = 0;
         for (set, n) in policy.spec.head.sets().iter().enumerate() {
-            let choices = columns(logits, batch, kept, row, first, *n);
-            let (soft, own) = kept.get(simd, set, row);
+            let choices = columns(logits, batch, cache, row, first, *n);
+            let (soft, own) = cache.get(simd, set, row);
             // SAFETY: as above.
             unsafe {
-                let taken = simd.load_u32(batch.choices[set].as_ptr().add(row));
+                let taken = simd.load_u32(batch.discrete[set].as_ptr().add(row));
                 choices.descend(simd, soft, taken, own, per_log_prob, per_entropy);
             }
             first += n;
         }
-        for (i, amounts) in batch.amounts.iter().enumerate() {
+        for (i, actions) in batch.continuous.iter().enumerate() {
             // SAFETY: as above; the lanes of a vector are those of the block.
             unsafe {
-                let offset = normals.offset(simd, i, at(amounts));
+                let offset = gaussian(logits, i).offset(simd, at(actions));
                 let spread = math::exp(simd, simd.f(-log_std[i]));
                 let lanes = log_std_lanes[i].as_mut_ptr().add(row % BLOCK);
                 let per_log_std = per_log_prob * (offset * offset - one) - per_entropy;
@@ -261,11 +264,11 @@ pub fn loss<S: Simd>(
 }
 
 #[inline(always)]
-fn columns(logits: &[f32], batch: &Batch, kept: &mut Kept, row: usize, first: usize, n: usize) -> Choices {
+fn columns(logits: &[f32], batch: &Batch, cache: &mut SoftmaxCache, row: usize, first: usize, n: usize) -> Categorical {
     let mask = match batch.mask.get(first) {
         Some(column) => column[row..].as_ptr(),
         None => std::ptr::null(),
     };
-    let weights = kept.weights[first][row..].as_mut_ptr();
-    Choices { logits: logits[first * TILE + row..].as_ptr(), mask, weights, n }
+    let exps = cache.exps[first][row..].as_mut_ptr();
+    Categorical { logits: logits[first * TILE + row..].as_ptr(), mask, exps, n }
 }

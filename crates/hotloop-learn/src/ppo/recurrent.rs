@@ -102,9 +102,9 @@ impl SequenceGradient<'_> {
     #[inline(always)]
     fn forward<S: Simd>(&mut self, simd: S, tile: &[u32]) {
         let Self { policy, rollout, features, terms, chunk, batch, work, .. } = self;
-        let (count, len) = (tile.len(), rollout.memory_len);
+        let (count, len) = (tile.len(), rollout.state_len);
         for (i, sequence) in tile.iter().enumerate() {
-            work.steps[0].recall(&policy.spec, i, &rollout.memory[*sequence as usize * len..][..len]);
+            work.steps[0].recall(&policy.spec, i, &rollout.sequence_starts[*sequence as usize * len..][..len]);
         }
         let mut rows = [0_u32; TILE];
         for step in 0..work.length() {

@@ -1,84 +1,84 @@
-//! What was seen, done and earned: plain arrays, time first.
+//! A rollout: the transitions of all rows over a horizon, as plain time-major arrays.
 
 use hotloop_core::env::Spec;
 
 use crate::nn::spec::Head;
 
-/// The steps of all rows over a horizon.
+/// Transitions of all rows over a horizon.
 pub struct Rollout {
-    /// Steps per row.
+    /// Time steps per row.
     pub horizon: usize,
-    /// Rows.
+    /// Number of rows.
     pub rows: usize,
-    /// Bytes of one row's observation.
+    /// Bytes per observation.
     pub obs_bytes: usize,
-    /// Entries of one row's mask; 0 if there is none.
+    /// Entries per action mask; 0 without masks.
     pub mask_len: usize,
-    /// Numbers of one row's action.
+    /// Numbers per action.
     pub width: usize,
     /// `[horizon + 1, rows]` observations.
     pub obs: Vec<u8>,
-    /// `[horizon + 1, rows, mask_len]` permissions.
+    /// `[horizon + 1, rows, mask_len]` action masks.
     pub mask: Vec<bool>,
     /// `[horizon + 1, rows]` whether the row decides.
     pub valid: Vec<bool>,
-    /// `[horizon + 1, rows]` which policy plays the row; 0 learns.
+    /// `[horizon + 1, rows]` the policy that plays the row; 0 is the learner.
     pub policy: Vec<i32>,
-    /// `[horizon, rows, width]` choices; empty for continuous actions.
-    pub choices: Vec<i32>,
-    /// `[horizon, rows, width]` amounts as drawn, before clipping; empty for discrete actions.
-    pub amounts: Vec<f32>,
-    /// `[horizon, rows]` logarithms of the probabilities of the actions.
+    /// `[horizon, rows, width]` discrete actions; empty for continuous ones.
+    pub discrete: Vec<i32>,
+    /// `[horizon, rows, width]` continuous actions before clipping; empty for discrete ones.
+    pub continuous: Vec<f32>,
+    /// `[horizon, rows]` log-probabilities of the actions.
     pub log_prob: Vec<f32>,
     /// `[horizon + 1, rows]` values.
     pub value: Vec<f32>,
     /// `[horizon, rows]` rewards.
     pub reward: Vec<f32>,
-    /// `[horizon, rows]` ended by the rules.
+    /// `[horizon, rows]` whether the episode ended by the rules.
     pub terminated: Vec<bool>,
-    /// `[horizon, rows]` ended by a time limit.
+    /// `[horizon, rows]` whether the episode ended by a time limit or a fault.
     pub truncated: Vec<bool>,
-    /// `[horizon, rows]` ended by a fault.
+    /// `[horizon, rows]` whether a fault ended the episode.
     pub cut: Vec<bool>,
-    /// `[horizon, rows]` the value of what a truncated row saw last.
+    /// `[horizon, rows]` the value of the final observation, where truncated.
     pub bootstrap: Vec<f32>,
     /// `[horizon, rows]` advantages.
     pub advantage: Vec<f32>,
-    /// `[horizon, rows]` what the values should have been.
+    /// `[horizon, rows]` value targets.
     pub target: Vec<f32>,
-    /// `[horizon, rows]` weights in the loss.
+    /// `[horizon, rows]` loss weights.
     pub weight: Vec<f32>,
-    /// Steps of a sequence, which gradients go back through; divides the horizon.
+    /// Time steps per training sequence (truncated backpropagation through time); divides the horizon.
     pub sequence_length: usize,
-    /// Numbers of one row's memory; 0 without memory.
-    pub memory_len: usize,
-    /// `[sequences of a row, rows, memory_len]` what was remembered where each sequence begins.
-    pub memory: Vec<f32>,
+    /// Numbers per recurrent state; 0 for feedforward policies.
+    pub state_len: usize,
+    /// `[sequences per row, rows, state_len]` recurrent state at the start of each sequence.
+    pub sequence_starts: Vec<f32>,
 }
 
 impl Rollout {
-    /// Room for `horizon` steps of `rows` rows.
+    /// Allocates `horizon` steps of `rows` rows.
     pub fn new(spec: &Spec, head: &Head, rows: usize, horizon: usize) -> Self {
         let steps = horizon * rows;
-        let views = steps + rows;
+        let slots = steps + rows;
         let obs_bytes = spec.observation.row_bytes();
         let mask_len = if spec.masked { spec.action.mask_len() } else { 0 };
         let width = head.width();
-        let discrete = !head.sets().is_empty();
+        let is_discrete = !head.sets().is_empty();
         Self {
             horizon,
             rows,
             obs_bytes,
             mask_len,
             width,
-            obs: vec![0; views * obs_bytes],
-            mask: vec![true; views * mask_len],
-            valid: vec![true; views],
-            policy: vec![0; views],
-            choices: vec![0; if discrete { steps * width } else { 0 }],
-            amounts: vec![0.0; if discrete { 0 } else { steps * width }],
+            obs: vec![0; slots * obs_bytes],
+            mask: vec![true; slots * mask_len],
+            valid: vec![true; slots],
+            policy: vec![0; slots],
+            discrete: vec![0; if is_discrete { steps * width } else { 0 }],
+            continuous: vec![0.0; if is_discrete { 0 } else { steps * width }],
             log_prob: vec![0.0; steps],
-            value: vec![0.0; views],
+            value: vec![0.0; slots],
             reward: vec![0.0; steps],
             terminated: vec![false; steps],
             truncated: vec![false; steps],
@@ -88,21 +88,31 @@ impl Rollout {
             target: vec![0.0; steps],
             weight: vec![1.0; steps],
             sequence_length: horizon,
-            memory_len: 0,
-            memory: Vec::new(),
+            state_len: 0,
+            sequence_starts: Vec::new(),
         }
     }
 
-    /// With room for the memory that sequences begin with.
-    pub fn with_memory(mut self, memory_len: usize, sequence_length: usize) -> Self {
-        self.memory_len = memory_len;
+    /// Adds recurrent state at the start of each sequence.
+    pub fn with_sequences(mut self, state_len: usize, sequence_length: usize) -> Self {
+        self.state_len = state_len;
         self.sequence_length = sequence_length;
-        self.memory = vec![0.0; self.horizon / sequence_length * self.rows * memory_len];
+        self.sequence_starts = vec![0.0; self.horizon / sequence_length * self.rows * state_len];
         self
+    }
+
+    /// Begins the next rollout where this one ended: the last slot's observations become the first slot's.
+    pub fn carry_over(&mut self) {
+        let last = self.horizon * self.rows;
+        self.obs.copy_within(last * self.obs_bytes.., 0);
+        self.mask.copy_within(last * self.mask_len.., 0);
+        self.valid.copy_within(last.., 0);
+        self.policy.copy_within(last.., 0);
+        self.cut.fill(false);
     }
 }
 
-/// An array of a rollout, shared by threads that each keep to their own rows.
+/// An array of a rollout, shared by threads that each access their own rows only.
 pub struct View<'a, T> {
     base: *mut T,
     rows: usize,
@@ -122,12 +132,12 @@ unsafe impl<T: Send> Send for View<'_, T> {}
 unsafe impl<T: Send> Sync for View<'_, T> {}
 
 impl<'a, T> View<'a, T> {
-    /// Of an array with `width` entries a row.
+    /// View of an array with `width` entries per row.
     pub fn new(data: &'a mut [T], rows: usize, width: usize) -> Self {
         Self { base: data.as_mut_ptr(), rows, width, len: data.len(), lifetime: std::marker::PhantomData }
     }
 
-    /// The entries of `count` rows from `row` on, at one step; nothing if the array is not kept.
+    /// The entries of `count` rows from `row` on, at one step; empty if the rollout has no such array.
     ///
     /// # Safety
     /// Nobody else uses these entries while the slice lives.
@@ -140,9 +150,18 @@ impl<'a, T> View<'a, T> {
         // SAFETY: within the array, and the caller's promise.
         unsafe { std::slice::from_raw_parts_mut(self.base.add(first), count * self.width) }
     }
+
+    /// The whole array.
+    ///
+    /// # Safety
+    /// Nobody else uses the array while the slice lives.
+    pub unsafe fn whole(&self) -> &'a mut [T] {
+        // SAFETY: the caller's promise.
+        unsafe { std::slice::from_raw_parts_mut(self.base, self.len) }
+    }
 }
 
-/// All arrays of a rollout, to be filled by several threads.
+/// All arrays of a rollout, for several threads to fill.
 #[derive(Clone, Copy)]
 #[allow(missing_docs)] // named as in `Rollout`
 pub struct Views<'a> {
@@ -150,8 +169,8 @@ pub struct Views<'a> {
     pub mask: View<'a, bool>,
     pub valid: View<'a, bool>,
     pub policy: View<'a, i32>,
-    pub choices: View<'a, i32>,
-    pub amounts: View<'a, f32>,
+    pub discrete: View<'a, i32>,
+    pub continuous: View<'a, f32>,
     pub log_prob: View<'a, f32>,
     pub value: View<'a, f32>,
     pub reward: View<'a, f32>,
@@ -162,11 +181,11 @@ pub struct Views<'a> {
     pub advantage: View<'a, f32>,
     pub target: View<'a, f32>,
     pub weight: View<'a, f32>,
-    pub memory: View<'a, f32>,
+    pub sequence_starts: View<'a, f32>,
 }
 
 impl Rollout {
-    /// For threads that each fill their own rows.
+    /// Views for threads that each fill their own rows.
     pub fn views(&mut self) -> Views<'_> {
         let (rows, width) = (self.rows, self.width);
         Views {
@@ -174,8 +193,8 @@ impl Rollout {
             mask: View::new(&mut self.mask, rows, self.mask_len),
             valid: View::new(&mut self.valid, rows, 1),
             policy: View::new(&mut self.policy, rows, 1),
-            choices: View::new(&mut self.choices, rows, width),
-            amounts: View::new(&mut self.amounts, rows, width),
+            discrete: View::new(&mut self.discrete, rows, width),
+            continuous: View::new(&mut self.continuous, rows, width),
             log_prob: View::new(&mut self.log_prob, rows, 1),
             value: View::new(&mut self.value, rows, 1),
             reward: View::new(&mut self.reward, rows, 1),
@@ -186,7 +205,7 @@ impl Rollout {
             advantage: View::new(&mut self.advantage, rows, 1),
             target: View::new(&mut self.target, rows, 1),
             weight: View::new(&mut self.weight, rows, 1),
-            memory: View::new(&mut self.memory, rows, self.memory_len),
+            sequence_starts: View::new(&mut self.sequence_starts, rows, self.state_len),
         }
     }
 }

@@ -130,27 +130,27 @@ impl PpoUpdate {
         settings: &Settings,
         stream: Stream,
         isa: Isa,
-        team: &mut ParallelFor,
-        patience: &CancelToken<'_>,
+        threads: &mut ParallelFor,
+        cancel: &CancelToken<'_>,
     ) -> Report {
         self.find_eligible(rollout);
-        let (advantage_mean, advantage_scale) = self.advantage_scale(rollout, settings, team);
+        let (advantage_mean, advantage_scale) = self.advantage_scale(rollout, settings, threads);
         let mut report = Report::default();
         for epoch in 0..settings.epochs {
             let mut means = Means::default();
-            self.shuffle(rollout, stream.fold(epoch as u32), isa, team);
+            self.shuffle(rollout, stream.fold(epoch as u32), isa, threads);
             let size = match policy.spec.memory {
                 Some(_) => (settings.minibatch_size / rollout.sequence_length).max(1),
                 None => settings.minibatch_size,
             };
             for start in (0..self.order.len()).step_by(size) {
-                if patience.over() {
+                if cancel.is_cancelled() {
                     return report;
                 }
                 let rows = start..(start + size).min(self.order.len());
                 let per_weight = self.per_weight(rollout, rows.clone());
                 let terms = Terms { settings, advantage_mean, advantage_scale, per_weight, uniform: self.uniform };
-                self.gradient_of(policy, rollout, features, &terms, rows, isa, team, &mut means);
+                self.gradient_of(policy, rollout, features, &terms, rows, isa, threads, &mut means);
                 let step = AdamStep {
                     learning_rate: settings.learning_rate,
                     beta1: settings.beta1,
@@ -188,15 +188,15 @@ impl PpoUpdate {
         features: &Features,
         settings: &Settings,
         isa: Isa,
-        team: &mut ParallelFor,
+        threads: &mut ParallelFor,
     ) -> (&[f32], Means) {
         self.find_eligible(rollout);
-        let (advantage_mean, advantage_scale) = self.advantage_scale(rollout, settings, team);
+        let (advantage_mean, advantage_scale) = self.advantage_scale(rollout, settings, threads);
         self.order = self.items(rollout).clone();
         let per_weight = self.per_weight(rollout, 0..self.order.len());
         let terms = Terms { settings, advantage_mean, advantage_scale, per_weight, uniform: self.uniform };
         let mut means = Means::default();
-        self.gradient_of(policy, rollout, features, &terms, 0..self.order.len(), isa, team, &mut means);
+        self.gradient_of(policy, rollout, features, &terms, 0..self.order.len(), isa, threads, &mut means);
         means.finish();
         (&self.gradient, means)
     }
@@ -210,7 +210,7 @@ impl PpoUpdate {
             self.eligible.extend(rows.map(|(i, _)| i as u32));
         }
         self.uniform = uniform;
-        if rollout.memory_len > 0 {
+        if rollout.state_len > 0 {
             find_sequences(rollout, &mut self.sequences);
         }
         self.order.resize(self.items(rollout).len(), 0);
@@ -218,12 +218,12 @@ impl PpoUpdate {
 
     /// What minibatches are made of: rows, or with memory sequences.
     fn items(&self, rollout: &Rollout) -> &Vec<u32> {
-        if rollout.memory_len > 0 { &self.sequences } else { &self.eligible }
+        if rollout.state_len > 0 { &self.sequences } else { &self.eligible }
     }
 
     /// Makes room for each thread, if it is not there yet.
     fn make_room(&mut self, policy: &Policy, rollout: &Rollout, threads: usize) {
-        let steps = if rollout.memory_len > 0 { rollout.sequence_length } else { 0 };
+        let steps = if rollout.state_len > 0 { rollout.sequence_length } else { 0 };
         let fits = |room: &Mutex<Room>| match &room.lock().expect("no thread panics here").work {
             Work::Rows(_) => steps == 0,
             Work::Sequences(work) => steps == work.length(),
@@ -245,7 +245,7 @@ impl PpoUpdate {
 
     /// One over the weights' sum of these places of the order.
     fn per_weight(&self, rollout: &Rollout, rows: std::ops::Range<usize>) -> f32 {
-        let weight = if rollout.memory_len > 0 {
+        let weight = if rollout.state_len > 0 {
             let steps = self.order[rows].iter().flat_map(|sequence| places(rollout, *sequence));
             steps.map(|place| f64::from(rollout.weight[place])).sum()
         } else if self.uniform {
@@ -256,13 +256,13 @@ impl PpoUpdate {
         (1.0 / weight.max(1e-30)) as f32
     }
 
-    fn shuffle(&mut self, rollout: &Rollout, stream: Stream, isa: Isa, team: &mut ParallelFor) {
+    fn shuffle(&mut self, rollout: &Rollout, stream: Stream, isa: Isa, threads: &mut ParallelFor) {
         let shuffle = Shuffle::new(stream, self.order.len());
         let all = self.order.len();
-        let (items, uniform) = (if rollout.memory_len > 0 { &self.sequences } else { &self.eligible }, self.uniform);
+        let (items, uniform) = (if rollout.state_len > 0 { &self.sequences } else { &self.eligible }, self.uniform);
         let part = all.div_ceil(PARTS).max(1);
         let order = Mutex::new(self.order.chunks_mut(part).enumerate());
-        team.run(all.div_ceil(part), &|_| {
+        threads.run(all.div_ceil(part), &|_| {
             let next = order.lock().expect("no thread panics here").next();
             let Some((index, chunk)) = next else { return };
             shuffle.fill(isa, index * part, chunk);
@@ -274,13 +274,13 @@ impl PpoUpdate {
     }
 
     /// Mean and one over the deviation of the advantages of eligible rows.
-    fn advantage_scale(&self, rollout: &Rollout, settings: &Settings, team: &mut ParallelFor) -> (f32, f32) {
+    fn advantage_scale(&self, rollout: &Rollout, settings: &Settings, threads: &mut ParallelFor) -> (f32, f32) {
         if !settings.normalize_advantages || self.eligible.is_empty() {
             return (0.0, 1.0);
         }
         let sums: [Mutex<(f64, f64)>; PARTS] = std::array::from_fn(|_| Mutex::default());
         let all = self.eligible.len();
-        team.run(PARTS, &|part| {
+        threads.run(PARTS, &|part| {
             let rows = &self.eligible[part * all / PARTS..(part + 1) * all / PARTS];
             let numbers = rows.iter().map(|i| f64::from(rollout.advantage[*i as usize]));
             let total = numbers.fold((0.0, 0.0), |(sum, square), x| (sum + x, square + x * x));
@@ -306,12 +306,12 @@ impl PpoUpdate {
         terms: &Terms<'_>,
         rows: std::ops::Range<usize>,
         isa: Isa,
-        team: &mut ParallelFor,
+        threads: &mut ParallelFor,
         means: &mut Means,
     ) {
-        self.make_room(policy, rollout, team.threads());
+        self.make_room(policy, rollout, threads.threads());
         let order = &self.order[rows];
-        let (tile, steps) = if rollout.memory_len > 0 { (SEQUENCES, rollout.sequence_length) } else { (TILE, 1) };
+        let (tile, steps) = if rollout.state_len > 0 { (SEQUENCES, rollout.sequence_length) } else { (TILE, 1) };
         let mut room = [const { 0..0 }; CHUNKS];
         let spans = spans(order.len().div_ceil(tile), &mut room[..self.chunks.len()]);
         let (chunks, rooms, next) = (&self.chunks, &self.rooms, AtomicUsize::new(0));
@@ -336,7 +336,7 @@ impl PpoUpdate {
         if order.len() * steps * policy.products() * 3 < WORTH_SHARING {
             (0..spans.len()).for_each(run);
         } else {
-            team.run(spans.len(), &run);
+            threads.run(spans.len(), &run);
         }
         let count = spans.len();
         let guards: [_; CHUNKS] =
@@ -347,7 +347,7 @@ impl PpoUpdate {
         let len = self.gradient.len();
         let part = if gradients.len() * len < WORTH_ADDING_TOGETHER { len } else { len.div_ceil(PARTS) };
         let sums = Mutex::new(self.gradient.chunks_mut(part).enumerate());
-        team.run(len.div_ceil(part), &|_| {
+        threads.run(len.div_ceil(part), &|_| {
             let next = sums.lock().expect("no thread panics here").next();
             let Some((index, sum)) = next else { return };
             add_chunks(isa, gradients, index * part, sum);

@@ -1,20 +1,20 @@
-//! Who is asked whether long work is to go on.
+//! Polling of cancel tokens.
 
 use std::thread;
 
 use hotloop_learn::cancel::CancelToken;
 
 #[test]
-fn only_the_caller_is_asked_and_all_hear_the_answer() {
+fn only_the_calling_thread_polls_and_all_threads_see_the_answer() {
     let caller = thread::current().id();
-    let ask = || {
+    let poll = || {
         assert_eq!(thread::current().id(), caller);
         true
     };
-    let patience = CancelToken::new(&ask);
-    let elsewhere = || thread::scope(|scope| scope.spawn(|| patience.over()).join().unwrap());
-    assert!(!patience.over(), "short work is not disturbed");
+    let cancel = CancelToken::new(&poll);
+    let elsewhere = || thread::scope(|scope| scope.spawn(|| cancel.is_cancelled()).join().unwrap());
+    assert!(!cancel.is_cancelled(), "short work is not polled");
     assert!(!elsewhere());
-    while !patience.over() {}
+    while !cancel.is_cancelled() {}
     assert!(elsewhere());
 }

@@ -1,4 +1,4 @@
-"""A rollout on the device, cut into minibatches: of steps, or of whole sequences for policies with memory."""
+"""Minibatches of a rollout on the device: of steps, or of whole sequences for recurrent policies."""
 
 from __future__ import annotations
 
@@ -10,65 +10,34 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from hotloop.envs.spec import BytesObservation, Observation
+from hotloop.ppo.torch.features import Features
 from hotloop.ppo.torch.loss import Batch
 
 Order = Callable[[int], Tensor]
-"""A random order of so many things."""
+"""A random permutation of so many items."""
 
 
-class Features:
-    """From observations as envs give them to what networks are fed, as the native learner does it."""
-
-    def __init__(self, observation: Observation, device: torch.device) -> None:
-        self._device = device
-        self._states = observation.states
-        self._per_byte = 1.0 / max(1, observation.high) if isinstance(observation, BytesObservation) else None
-        self._shape = observation.shape
-        self._mean: Tensor | None = None
-        self._scale: Tensor | None = None
-
-    def set_statistics(self, statistics: Mapping[str, NDArray[np.float64]]) -> None:
-        """Normalises with these from now on; nothing changes before there are any."""
-        count = statistics.get("observations.count", np.zeros(1))[0]
-        if count == 0:
-            self._mean = self._scale = None
-            return
-        variance = statistics["observations.m2"] / count if count >= 2 else np.ones(1)
-        scale = np.broadcast_to(1.0 / np.sqrt(variance + 1e-8), statistics["observations.mean"].shape)
-        self._mean, self._scale = (
-            torch.from_numpy(np.array(x, np.float32)).reshape(self._shape).to(self._device)
-            for x in (statistics["observations.mean"], scale)
-        )
-
-    def __call__(self, obs: Tensor) -> Tensor:
-        """Always new memory, whatever comes in: kernels see the same alignment every time."""
-        if self._states:
-            return obs.clamp(0, self._states - 1)
-        x = obs.clone() if self._per_byte is None else obs.float() * self._per_byte
-        if self._mean is not None and self._scale is not None:
-            x = ((x - self._mean) * self._scale).clamp_(-10.0, 10.0)
-        return x
-
-
-class Memories(NamedTuple):
-    """What the sequences of a batch begin with, where memory is kept from the step before, and where it moves."""
+class Sequences(NamedTuple):
+    """Recurrent state of a batch of sequences."""
 
     start: Tensor
+    """State at the first step."""
     keeps: Tensor
+    """0 where an episode ended in the step before, so that the state is reset; else 1."""
     moves: Tensor | None
+    """Whether the state advances; `None`: at every step."""
 
 
-class Recurrent(NamedTuple):
-    """What the sequences of a rollout begin with, and how long they are."""
+class SequenceStarts(NamedTuple):
+    """Sequences of a rollout: their length, and the recurrent state at their first steps."""
 
     length: int
     starts: Tensor
-    """`[sequences of a row, rows, memory]`"""
+    """`[sequences per row, rows, state]`"""
 
 
-class Data:
-    """The steps of a rollout that have a weight."""
+class RolloutData:
+    """The steps of a rollout that have a loss weight."""
 
     def __init__(
         self,
@@ -77,7 +46,7 @@ class Data:
         device: torch.device,
         *,
         normalize: bool,
-        recurrent: Recurrent | None,
+        recurrent: SequenceStarts | None,
     ) -> None:
         self._features = features
         horizon = len(rollout["reward"])
@@ -91,7 +60,7 @@ class Data:
         self.count = int(np.count_nonzero(rollout["weight"] > 0))
         columns = torch.stack([load(name) for name in ("log_prob", "value", "advantage", "target")])
         if self.count < weight.numel():
-            # What has no weight must leave no trace, whatever it holds.
+            # Steps without weight may hold anything, and must not reach the loss.
             columns = columns.where(used, 0)
         if normalize and self.count:
             mean, scale = _scale(rollout)
@@ -113,21 +82,21 @@ class Data:
             self._eligible = used.any(0).nonzero().squeeze(1)
         self._axis = 0 if recurrent is None else 1
         self.units = weight.shape[-1] if self._eligible is None else len(self._eligible)
-        """How many steps or sequences there are to learn from."""
+        """Number of steps or sequences to learn from."""
 
     def _arranged(self, array: Tensor) -> Tensor:
-        """Steps along one axis; or time within a sequence, then sequences."""
+        """Arrange steps along one axis; or time within a sequence, then sequences."""
         if self._recurrent is None:
             return array.flatten(0, 1)
         sequences: Tensor = array.unflatten(0, (-1, self._recurrent.length)).transpose(0, 1)
         return sequences.flatten(1, 2)
 
-    def whole(self) -> tuple[Batch, Memories | None]:
-        """All of it as one batch, in order."""
+    def whole(self) -> tuple[Batch, Sequences | None]:
+        """Return all steps as one batch, in order."""
         return next(self.minibatches(max(1, self.units), None))
 
-    def minibatches(self, size: int, order: Order | None) -> Iterator[tuple[Batch, Memories | None]]:
-        """Batches of so many steps or sequences, in an order or as they come."""
+    def minibatches(self, size: int, order: Order | None) -> Iterator[tuple[Batch, Sequences | None]]:
+        """Yield batches of `size` steps or sequences, permuted by `order` if it is given."""
         where = None if order is None else order(self.units).to(self._columns.device)
         if self._eligible is not None:
             where = self._eligible if where is None else self._eligible[where]
@@ -155,27 +124,27 @@ class Data:
                 yield batch, None
             else:
                 moves = None if self._moves is None else self._moves.index_select(1, rows)
-                yield batch, Memories(self._starts[rows], self._keeps.index_select(1, rows), moves)
+                yield batch, Sequences(self._starts[rows], self._keeps.index_select(1, rows), moves)
 
 
-def parts(batch: Batch, memories: Memories | None, count: int) -> Iterator[tuple[Batch, Memories | None]]:
-    """A minibatch cut into up to `count` parts, by steps or by sequences."""
-    axis = 0 if memories is None else 1
+def split_batch(batch: Batch, sequences: Sequences | None, count: int) -> Iterator[tuple[Batch, Sequences | None]]:
+    """Split a minibatch into up to `count` parts, by steps or by sequences."""
+    axis = 0 if sequences is None else 1
 
     def cut(tensor: Tensor | None, axis: int) -> tuple[Tensor | None, ...]:
         return (None,) * count if tensor is None else tensor.chunk(count, axis)
 
     batches = zip(*(cut(tensor, axis) for tensor in batch), strict=False)
-    if memories is None:
+    if sequences is None:
         yield from ((Batch(*part), None) for part in batches)
         return
-    starts = zip(cut(memories.start, 0), cut(memories.keeps, 1), cut(memories.moves, 1), strict=False)
-    for part, remembered in zip(batches, starts, strict=True):
-        yield Batch(*part), Memories(*remembered)  # type: ignore[arg-type]
+    starts = zip(cut(sequences.start, 0), cut(sequences.keeps, 1), cut(sequences.moves, 1), strict=False)
+    for part, starts_part in zip(batches, starts, strict=True):
+        yield Batch(*part), Sequences(*starts_part)  # type: ignore[arg-type]
 
 
 def _scale(rollout: Mapping[str, NDArray[Any]]) -> tuple[float, float]:
-    """Mean and one over the deviation of the advantages that count, in double precision."""
+    """Return mean and inverse standard deviation of the advantages that have a weight, in double precision."""
     exact = rollout["advantage"][rollout["weight"] > 0].astype(np.float64)
     mean = exact.sum() / exact.size
     variance = max(0.0, np.square(exact).sum() / exact.size - mean * mean)

@@ -1,4 +1,4 @@
-"""PPO's settings as they are in one iteration: schedules applied, iterations that share them counted."""
+"""Hyperparameter schedules: the settings of each iteration."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from hotloop.config import Config
 
-# A schedule moves in this many equal stages, so that many iterations can be made in one native call.
+# A schedule has this many equal stages, so that one native call can run many iterations.
 STAGES: Final = 256
 
 
-class Settings:
+class Schedules:
     """The settings of a run's iterations.
 
-    A linear schedule falls in stages of a whole number of iterations. What an iteration's settings are depends on its
-    index alone, never on how iterations were made or interrupted.
+    A linear schedule decreases in stages of a whole number of iterations. An iteration's settings depend on its index
+    alone, never on how iterations were grouped or interrupted.
     """
 
     def __init__(self, config: Config, rows: int) -> None:
@@ -46,10 +46,10 @@ class Settings:
             self._stage = max(1, self._total // STAGES)
 
     def at(self, iteration: int, learning_rate_scale: float = 1.0) -> dict[str, Any]:
-        """The settings of an iteration, as the native learner takes them."""
-        left = self._left(iteration)
-        rate = self._ppo.learning_rate * (left if self._ppo.learning_rate_schedule == "linear" else 1.0)
-        bonus = self._ppo.entropy * (left if self._ppo.entropy_schedule == "linear" else 1.0)
+        """Return the settings of an iteration, as learners take them."""
+        remaining = self._remaining(iteration)
+        rate = self._ppo.learning_rate * (remaining if self._ppo.learning_rate_schedule == "linear" else 1.0)
+        bonus = self._ppo.entropy * (remaining if self._ppo.entropy_schedule == "linear" else 1.0)
         return {
             **self._fixed,
             "learning_rate": rate * learning_rate_scale,
@@ -58,15 +58,15 @@ class Settings:
         }
 
     def next_change(self, iteration: int) -> int | None:
-        """The next iteration whose settings differ; `None` if there is none."""
+        """Return the next iteration whose settings differ; `None` if there is none."""
         if not self._stage:
             return None
         return (iteration // self._stage + 1) * self._stage
 
-    def _left(self, iteration: int) -> float:
-        """What is left of the way at the start of the iteration's stage."""
+    def _remaining(self, iteration: int) -> float:
+        """Return the remaining fraction of the schedule at the start of the iteration's stage."""
         if not self._stage:
             return 1.0
-        # Turn-based envs make fewer steps an iteration than planned for; they go on with the last stage's settings.
+        # Turn-based envs make fewer steps per iteration than planned; beyond the plan the last stage's settings hold.
         begun = min(iteration // self._stage * self._stage, (self._total - 1) // self._stage * self._stage)
         return 1.0 - begun / self._total

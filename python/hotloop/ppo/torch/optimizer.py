@@ -1,7 +1,7 @@
 """A policy's parameters as one flat vector, and Adam (Kingma and Ba 2015) over it.
 
-One vector makes the norm of the gradient, its clipping and Adam's step a few operations however many arrays there are.
-A gradient that is not finite moves nothing: the device itself decides, so nobody waits for its answer.
+One vector makes gradient norm, clipping and Adam's step a few operations, however many arrays there are. A gradient
+that is not finite changes nothing: the device itself decides, so the host does not wait for it.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 Arrays = dict[str, NDArray[Any]]
-# Arrays begin on whole cache lines, where kernels read fastest and always alike.
+# Arrays begin on cache lines, so that kernels see the same alignment every time.
 _LINE: Final = 16
-# For float16: what the loss is multiplied with at first, and how many steps without overflow double it.
-_FIRST_SCALE: Final = 2.0**14
-_PATIENCE: Final = 2000
+# For float16: the initial loss scale, and the number of steps without overflow after which it doubles.
+_INITIAL_SCALE: Final = 2.0**14
+_GROWTH_INTERVAL: Final = 2000
 
 
-class Parameters:
-    """The policy's arrays by name; they are views of the flat vector, and their gradients are views of its gradient."""
+class FlatAdam:
+    """Adam over a flat vector; the policy's arrays are views of it, and their gradients views of its gradient."""
 
     def __init__(self, policy: nn.Module, *, scales: bool) -> None:
         self.named = {name: parameter for name, parameter in policy.named_parameters() if parameter.requires_grad}
@@ -40,8 +40,8 @@ class Parameters:
         self.mean, self.square = torch.zeros_like(self.flat.data), torch.zeros_like(self.flat.data)
         self.steps = torch.zeros((), device=device)
         self.optimizer.state[self.flat] = {"step": self.steps, "exp_avg": self.mean, "exp_avg_sq": self.square}
-        self.scale = torch.tensor(_FIRST_SCALE, device=device) if scales else None
-        self.calm = torch.zeros((), device=device)
+        self.scale = torch.tensor(_INITIAL_SCALE, device=device) if scales else None
+        self.good_steps = torch.zeros((), device=device)
         for (name, parameter), part, grad in zip(
             self.named.items(), self.flat.data.split(sizes), self.flat.grad.split(sizes), strict=True
         ):
@@ -65,11 +65,11 @@ class Parameters:
         return self.flat.grad
 
     def scaled(self, loss: Tensor) -> Tensor:
-        """The loss as it goes backward."""
+        """Scale the loss for the backward pass."""
         return loss if self.scale is None else loss * self.scale
 
     def step(self, settings: Mapping[str, Any]) -> tuple[Tensor, Tensor]:
-        """Moves along the gradient; gives its norm (0 if it is not finite) and whether the step counts as dropped."""
+        """Take a gradient step; return the gradient's norm (0 if not finite) and whether the step counts as dropped."""
         norm = torch.linalg.vector_norm(self.gradient)
         if self.scale is not None:
             norm = norm / self.scale
@@ -84,40 +84,40 @@ class Parameters:
         self.optimizer.step()
         dropped = ~finite
         if self.scale is not None:
-            # Too large a scale is no fault of the policy: only at scale 1 does an overflow count.
+            # Overflow at a larger loss scale is expected now and then: only at scale 1 does it count.
             dropped = dropped & (self.scale <= 1)
-            self.calm = torch.where(finite, self.calm + 1, 0)
-            grown = torch.where(self.calm >= _PATIENCE, self.scale * 2, self.scale)
-            self.calm = torch.where(self.calm >= _PATIENCE, 0, self.calm)
+            self.good_steps = torch.where(finite, self.good_steps + 1, 0)
+            grown = torch.where(self.good_steps >= _GROWTH_INTERVAL, self.scale * 2, self.scale)
+            self.good_steps = torch.where(self.good_steps >= _GROWTH_INTERVAL, 0, self.good_steps)
             self.scale = torch.where(finite, grown, (self.scale / 2).clamp(min=1))
         return norm.where(finite, 0), dropped
 
     def arrays(self) -> Arrays:
-        """Copies of all arrays."""
+        """Return copies of all arrays."""
         return {name: _copy(array) for name, array in {**self.named, **self.fixed}.items()}
 
     def gradients(self) -> Arrays:
-        """Copies of all gradients."""
+        """Return copies of all gradients."""
         return {name: _copy(array) for name, array in self._named(self.gradient).items()}
 
     def set_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Replaces all arrays, or none if one does not fit."""
-        put({**self.named, **self.fixed}, arrays)
+        """Replace all arrays, or none if one does not fit."""
+        load_arrays({**self.named, **self.fixed}, arrays)
 
     def state(self) -> Arrays:
-        """Adam's moments, as the native learner names them."""
-        told = {f"adam.mean.{name}": _copy(array) for name, array in self._named(self.mean).items()}
-        told |= {f"adam.square.{name}": _copy(array) for name, array in self._named(self.square).items()}
-        told["adam.steps"] = np.array([int(self.steps)], np.uint64)
+        """Return Adam's moments under the native learner's names."""
+        arrays = {f"adam.mean.{name}": _copy(array) for name, array in self._named(self.mean).items()}
+        arrays |= {f"adam.square.{name}": _copy(array) for name, array in self._named(self.square).items()}
+        arrays["adam.steps"] = np.array([int(self.steps)], np.uint64)
         if self.scale is not None:
-            told["amp.scale"] = np.array([float(self.scale), float(self.calm)], np.float32)
-        return told
+            arrays["amp.scale"] = np.array([float(self.scale), float(self.good_steps)], np.float32)
+        return arrays
 
     def set_state(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Replaces the moments, if the state has any."""
+        """Replace the moments, if the state has any."""
         if "adam.steps" not in state:
             return
-        put(
+        load_arrays(
             {
                 **{f"adam.mean.{name}": array for name, array in self._named(self.mean).items()},
                 **{f"adam.square.{name}": array for name, array in self._named(self.square).items()},
@@ -126,15 +126,15 @@ class Parameters:
         )
         self.steps.fill_(float(state["adam.steps"][0]))
         if self.scale is not None and "amp.scale" in state:
-            self.scale, self.calm = torch.from_numpy(state["amp.scale"]).to(self.scale.device).unbind()
+            self.scale, self.good_steps = torch.from_numpy(state["amp.scale"]).to(self.scale.device).unbind()
 
 
 def _copy(array: Tensor) -> NDArray[Any]:
     return array.detach().cpu().numpy().copy()
 
 
-def put(own: Mapping[str, Tensor], given: Mapping[str, NDArray[Any]]) -> None:
-    """Replaces all of one's own tensors by the arrays of their names, or none if one does not fit."""
+def load_arrays(own: Mapping[str, Tensor], given: Mapping[str, NDArray[Any]]) -> None:
+    """Copy the arrays of the same names into all tensors, or into none if one does not fit."""
     for name, array in own.items():
         if name not in given:
             raise ValueError(f'the array "{name}" is missing')

@@ -7,7 +7,7 @@ import pytest
 
 import hotloop
 from hotloop import _core
-from hotloop.ppo.serving import Server
+from hotloop.ppo.collector import RunnerCollector
 from tests.ppo.reference import SETTINGS
 
 
@@ -40,7 +40,7 @@ def test_served_rollouts_and_weights_are_those_of_the_native_way(
         options=options,
         autoreset_mode="same_step",
     )
-    server = Server(served, runner, *runner.reset(seed=1))
+    server = RunnerCollector(served, runner, *runner.reset(seed=1))
     for iteration in range(4):
         settings = {**SETTINGS, "iteration": iteration}
         one, two = native.iterate(pool, settings, 1, 1.0), server.iterate(settings)

@@ -3,10 +3,10 @@
 import pytest
 
 from hotloop.config import load_config
-from hotloop.ppo.settings import STAGES, Settings
+from hotloop.ppo.schedules import STAGES, Schedules
 
 
-def settings(iterations: int, **changes: str) -> Settings:
+def settings(iterations: int, **changes: str) -> Schedules:
     overrides = {
         "runner.num_envs": 8,
         "ppo.horizon": 16,
@@ -16,7 +16,7 @@ def settings(iterations: int, **changes: str) -> Settings:
         "train.steps": iterations * 128,
         **{f"ppo.{key}": value for key, value in changes.items()},
     }
-    return Settings(load_config("cartpole", overrides=overrides), rows=8)
+    return Schedules(load_config("cartpole", overrides=overrides), rows=8)
 
 
 def test_constant_settings_never_change() -> None:
