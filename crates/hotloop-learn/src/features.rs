@@ -1,13 +1,13 @@
-//! From observations as envs give them to what networks are fed: numbers, normalised if asked for, or states.
+//! Preprocessing of observations: scaling and normalisation, or conversion to discrete states.
 
 use crate::moments::Moments;
 use crate::nn::policy::PolicyWork;
 use crate::nn::spec::Input;
 
-/// The largest normalised number in size.
+/// Bound on the absolute value of normalised observations.
 const LIMIT: f32 = 10.0;
 
-/// How observations become a network's input.
+/// Preprocessing of a network's observations.
 #[derive(Clone, Debug)]
 pub struct Features {
     input: Input,
@@ -18,12 +18,12 @@ pub struct Features {
 }
 
 impl Features {
-    /// As they are.
+    /// Without normalisation.
     pub fn new(input: &Input) -> Self {
         Self { input: input.clone(), mean: Vec::new(), scale: Vec::new() }
     }
 
-    /// Normalises with these statistics from now on; nothing changes before there are any.
+    /// Normalises with these statistics from now on; empty ones switch normalisation off.
     pub fn set_statistics(&mut self, moments: &Moments) {
         self.mean.clear();
         self.scale.clear();
@@ -34,19 +34,19 @@ impl Features {
         }
     }
 
-    /// Puts the observations at these places (`row_bytes` each) into the workspace.
+    /// Loads the observations at these indices (`row_bytes` each) into the workspace.
     #[inline(always)]
-    pub fn load(&self, obs: &[u8], row_bytes: usize, places: &[u32], work: &mut PolicyWork) {
-        let rows = places.iter().map(|place| &obs[*place as usize * row_bytes..][..row_bytes]);
+    pub fn load(&self, obs: &[u8], row_bytes: usize, indices: &[u32], work: &mut PolicyWork) {
+        let rows = indices.iter().map(|index| &obs[*index as usize * row_bytes..][..row_bytes]);
         match self.input {
             Input::Real { len } => {
-                let numbers = &mut work.input()[..len * places.len()];
+                let numbers = &mut work.input()[..len * indices.len()];
                 numbers.chunks_exact_mut(len).zip(rows).for_each(|(to, bytes)| copy_numbers(bytes, to));
                 self.normalise(numbers);
             }
             Input::Bytes { len, high } => {
                 let scale = 1.0 / f32::from(high);
-                let numbers = &mut work.input()[..len * places.len()];
+                let numbers = &mut work.input()[..len * indices.len()];
                 for (to, bytes) in numbers.chunks_exact_mut(len).zip(rows) {
                     to.iter_mut().zip(bytes).for_each(|(x, byte)| *x = f32::from(*byte) * scale);
                 }
@@ -56,7 +56,7 @@ impl Features {
                 for (state, bytes) in work.states().iter_mut().zip(rows) {
                     let mut word = [0; 8];
                     word.copy_from_slice(bytes);
-                    // An observation outside its space is the runner's business; here it must only do no harm.
+                    // Runners check that observations are in their space; here an invalid one must only stay in bounds.
                     *state = (i64::from_ne_bytes(word) as u64).min(n as u64 - 1) as u32;
                 }
             }
@@ -76,7 +76,7 @@ impl Features {
     }
 }
 
-/// Four numbers at a time: rows are too short for a library's copy to pay.
+/// Copies four numbers at a time: rows are too short for a library call to pay off.
 #[inline(always)]
 fn copy_numbers(bytes: &[u8], to: &mut [f32]) {
     assert!(bytes.len() == 4 * to.len());

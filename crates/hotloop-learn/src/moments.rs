@@ -1,18 +1,18 @@
 //! Running means and variances in f64, merged in a fixed order.
 
-/// Count, mean and sum of squared differences from the mean, of several numbers at once.
+/// Count, mean and sum of squared deviations, of several variables at once.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Moments {
-    /// How many samples there were.
+    /// Number of samples.
     pub count: f64,
     /// Means.
     pub mean: Vec<f64>,
-    /// Sums of squared differences.
+    /// Sums of squared deviations from the mean.
     pub squares: Vec<f64>,
 }
 
 impl Moments {
-    /// Of `len` numbers, none seen.
+    /// Of `len` variables, without samples.
     pub fn new(len: usize) -> Self {
         Self { count: 0.0, mean: vec![0.0; len], squares: vec![0.0; len] }
     }
@@ -27,7 +27,7 @@ impl Moments {
         }
     }
 
-    /// Adds what another has seen (Chan).
+    /// Merges the samples of another (Chan).
     pub fn merge(&mut self, other: &Self) {
         if other.count == 0.0 {
             return;
@@ -41,7 +41,7 @@ impl Moments {
         self.count = count;
     }
 
-    /// The variance of number `i`; 1 before there is anything to tell.
+    /// The variance of variable `i`; 1 with fewer than two samples.
     pub fn variance(&self, i: usize) -> f64 {
         if self.count < 2.0 { 1.0 } else { self.squares[i] / self.count }
     }

@@ -1,4 +1,4 @@
-//! How fast the update is for a policy of any shape, on made-up rows: what benchmarks ask for.
+//! Speed of the update for a policy of any shape, on synthetic rollouts, for benchmarks.
 
 use std::time::Instant;
 
@@ -13,17 +13,17 @@ use crate::nn::activation::Activation;
 use crate::nn::spec::{Head, PolicySpec};
 use crate::ppo::config::Settings;
 
-/// Steps per row of the made-up rollout.
+/// Steps per row of the synthetic rollout.
 const HORIZON: usize = 64;
 
-/// The policy and batch in question.
+/// Shape of the policy and the batch.
 #[derive(Clone, Debug)]
 pub struct Shape {
-    /// Numbers observed.
+    /// Size of observations.
     pub inputs: usize,
-    /// Dense layers.
+    /// Sizes of the dense layers.
     pub hidden: Vec<usize>,
-    /// Choices.
+    /// Number of actions.
     pub actions: usize,
     /// Rows of the rollout, 64 steps each.
     pub rows: usize,
@@ -31,7 +31,7 @@ pub struct Shape {
     pub minibatch_size: usize,
 }
 
-/// What was measured.
+/// Measured speed.
 #[derive(Clone, Copy, Debug)]
 pub struct UpdateSpeed {
     /// Samples that went through forward, loss, backward and their share of the step, per second.
@@ -40,7 +40,7 @@ pub struct UpdateSpeed {
     pub operations: f64,
 }
 
-/// Repeats the update of one epoch for about that many seconds.
+/// Repeats the update of one epoch for about `seconds`.
 pub fn update_speed(shape: &Shape, threads: usize, seconds: f64) -> Result<UpdateSpeed> {
     let spec = Spec {
         seats: 1,
@@ -74,7 +74,7 @@ pub fn update_speed(shape: &Shape, threads: usize, seconds: f64) -> Result<Updat
         normalize_rewards: false,
     };
     let mut learner = PpoLearner::new(&spec, &policy, setup)?;
-    make_up(&mut learner, shape);
+    fill(&mut learner, shape);
     let ppo = Settings { epochs: 1, minibatch_size: shape.minibatch_size, learning_rate: 1e-5, ..Settings::default() };
     let settings = IterationSettings { ppo, reward_scale: 1.0, reward_clip: f32::INFINITY };
     learner.update(&settings, 0, &CancelToken::never());
@@ -90,8 +90,8 @@ pub fn update_speed(shape: &Shape, threads: usize, seconds: f64) -> Result<Updat
     Ok(UpdateSpeed { samples, operations: samples * 2.0 * products as f64 })
 }
 
-/// Fills the rollout with plausible numbers.
-fn make_up(learner: &mut PpoLearner, shape: &Shape) {
+/// Fills the rollout with random transitions.
+fn fill(learner: &mut PpoLearner, shape: &Shape) {
     let stream = Stream::new(0, 0, Purpose::Env);
     let rollout = &mut learner.collector.rollout;
     for (i, word) in rollout.obs.chunks_exact_mut(4).enumerate() {

@@ -324,7 +324,7 @@ impl PpoLearner {
         Ok((actions, log_prob, PyArray1::from_vec(py, value).into_any()))
     }
 
-    /// The policy's weights by name.
+    /// Returns the policy's weights by name.
     fn arrays<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         named(py, self.learner.policy(), &self.learner.policy().params, "")
     }

@@ -1,4 +1,4 @@
-//! What a learner is told: the description of its policy, and the settings of an iteration.
+//! Conversion of policy descriptions and iteration settings.
 
 use hotloop_core::space::Action;
 use hotloop_learn::learner::{IterationSettings, input_for};
@@ -12,7 +12,7 @@ use pyo3::types::PyDict;
 
 use crate::convert::raised;
 
-/// The value under a key, or what holds without it; removes the key, so that what is left over is unknown.
+/// Removes and returns the value under a key, or the default: keys that are left over are unknown.
 fn take<'py, T>(dict: &Bound<'py, PyDict>, key: &str, default: T) -> PyResult<T>
 where
     T: for<'a> FromPyObject<'a, 'py>,
@@ -23,14 +23,14 @@ where
     value.extract().map_err(|_| PyTypeError::new_err(format!("{key} is {shown}")))
 }
 
-fn nothing_left(dict: &Bound<'_, PyDict>, what: &str) -> PyResult<()> {
+fn check_empty(dict: &Bound<'_, PyDict>, what: &str) -> PyResult<()> {
     match dict.keys().iter().next() {
         Some(key) => Err(PyValueError::new_err(format!("{what} has no {key}"))),
         None => Ok(()),
     }
 }
 
-/// A policy for this env, as described.
+/// Converts a policy's description for this env.
 pub fn policy_spec(env: &hotloop_core::env::Spec, description: &Bound<'_, PyDict>) -> PyResult<PolicySpec> {
     let description = description.copy()?;
     let embedding = take(&description, "embedding", 0)?;
@@ -51,12 +51,12 @@ pub fn policy_spec(env: &hotloop_core::env::Spec, description: &Bound<'_, PyDict
             Action::Continuous { low, .. } => Head::Gaussian { dims: low.len(), log_std },
         },
     };
-    nothing_left(&description, "a policy")?;
+    check_empty(&description, "a policy")?;
     require_policy(&spec).map_err(raised)?;
     Ok(spec)
 }
 
-/// The settings, and the index of the first iteration they are for.
+/// Converts settings; returns them with the index of the first iteration they are for.
 pub fn iteration_settings(dict: &Bound<'_, PyDict>) -> PyResult<(IterationSettings, u64)> {
     let dict = dict.copy()?;
     let base = Settings::default();
@@ -82,7 +82,7 @@ pub fn iteration_settings(dict: &Bound<'_, PyDict>) -> PyResult<(IterationSettin
         reward_clip: take(&dict, "reward_clip", f32::INFINITY)?,
     };
     let iteration = take(&dict, "iteration", 0)?;
-    nothing_left(&dict, "an iteration's settings")?;
+    check_empty(&dict, "an iteration's settings")?;
     if settings.ppo.minibatch_size == 0 {
         return Err(PyValueError::new_err("minibatch_size is 0: expected 1 or more"));
     }

@@ -1,1 +1,1 @@
-"""Proximal policy optimisation: the learners and what they are told."""
+"""Proximal policy optimisation: learners, collecting and schedules."""

@@ -1,4 +1,4 @@
-"""The debugging way of making an iteration: part by part, every array looked at for numbers that are not finite."""
+"""Iterations in debug mode: part by part, with every array checked for non-finite numbers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def iterate_checked(learner: Learner, pool: _core.Pool, settings: dict[str, Any]) -> dict[str, Any]:
-    """One iteration, with the report of `Learner.iterate`."""
+    """Run one iteration; the report is that of `Learner.iterate`."""
     start = time.perf_counter()
     iteration = settings["iteration"]
     learner.collect(pool, settings)
@@ -29,12 +29,12 @@ def iterate_checked(learner: Learner, pool: _core.Pool, settings: dict[str, Any]
     explained = explained_variance(rollout)
     steps = int((rollout["weight"] > 0).sum())
     learning = time.perf_counter()
-    told = learner.update(settings)
+    report = learner.update(settings)
     learned = time.perf_counter()
     check_arrays(learner.arrays(), f"the weights after iteration {iteration}")
     check_arrays(learner.state(), f"the learner's state after iteration {iteration}")
     return {
-        **told,
+        **report,
         "iterations": 1,
         "steps": steps,
         "rows": rollout["reward"].size,
@@ -47,20 +47,20 @@ def iterate_checked(learner: Learner, pool: _core.Pool, settings: dict[str, Any]
 
 
 def check_arrays(arrays: Mapping[str, NDArray[Any]], where: str) -> None:
-    """Raises if an array of floats has an entry that is not finite."""
+    """Raise if an array of floats has an entry that is not finite."""
     for name, array in arrays.items():
         if array.dtype.kind != "f":
             continue
         bad = ~np.isfinite(array)
         if bad.any():
-            place = tuple(map(int, np.argwhere(bad)[0]))
-            raise NotFiniteError(f"{where}: {name}{list(place)} is {array[place]}, and {int(bad.sum()) - 1} more")
+            index = tuple(map(int, np.argwhere(bad)[0]))
+            raise NotFiniteError(f"{where}: {name}{list(index)} is {array[index]}, and {int(bad.sum()) - 1} more")
 
 
 def explained_variance(rollout: Mapping[str, NDArray[Any]]) -> float:
-    """How much of the targets' variance the values explain."""
+    """Return the fraction of the targets' variance that the values explain."""
     used = rollout["weight"] > 0
     target = rollout["target"][used].astype(np.float64)
     error = target - rollout["value"][:-1][used]
-    spread = float(target.var()) if target.size else 0.0
-    return 1.0 - float(error.var()) / spread if spread > 0.0 else 0.0
+    variance = float(target.var()) if target.size else 0.0
+    return 1.0 - float(error.var()) / variance if variance > 0.0 else 0.0

@@ -5,29 +5,29 @@ use hotloop_core::simd::{BLOCK, Floats, Isa, Kernel, Simd};
 use crate::nn::buffer::Buffer;
 use crate::nn::net::tree;
 
-/// Running moments of the gradient.
+/// Adam's state.
 #[derive(Clone)]
 pub struct Adam {
-    /// Mean gradient.
+    /// First moment of the gradient.
     pub mean: Buffer,
-    /// Mean squared gradient.
+    /// Second moment of the gradient.
     pub square: Buffer,
-    /// Steps made.
+    /// Steps taken.
     pub steps: u64,
 }
 
-/// The numbers of one step.
+/// Hyperparameters of one step.
 #[derive(Clone, Copy, Debug)]
 pub struct AdamStep {
-    /// Step size.
+    /// Learning rate.
     pub learning_rate: f64,
-    /// Decay of the mean.
+    /// Decay rate of the first moment.
     pub beta1: f64,
-    /// Decay of the mean square.
+    /// Decay rate of the second moment.
     pub beta2: f64,
-    /// Smallest divisor.
+    /// Added to the divisor.
     pub epsilon: f32,
-    /// Largest norm of the gradient.
+    /// Maximum gradient norm (clipping threshold).
     pub max_norm: f32,
 }
 
@@ -37,7 +37,7 @@ impl Adam {
         Self { mean: Buffer::new(len), square: Buffer::new(len), steps: 0 }
     }
 
-    /// One step along the summed gradient; gives its norm. A gradient that is not finite moves nothing.
+    /// Takes one step and returns the gradient's norm. A gradient that is not finite changes nothing.
     pub fn step(&mut self, isa: Isa, params: &mut [f32], gradient: &[f32], step: &AdamStep) -> f32 {
         let norm = isa.run(SquareSum { numbers: gradient }).sqrt();
         if !norm.is_finite() {
@@ -63,7 +63,7 @@ impl Adam {
     }
 }
 
-/// `base` multiplied with itself; the library's own power may differ between machines in the last bit.
+/// `base` to the power of `exponent`; the library's function may differ between machines in the last bit.
 fn power(base: f64, exponent: u64) -> f64 {
     let (mut result, mut square, mut left) = (1.0, base, exponent);
     while left > 0 {

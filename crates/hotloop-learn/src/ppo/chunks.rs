@@ -1,12 +1,12 @@
-//! How a minibatch is cut into chunks: each makes a gradient of its own, and these are added in order, so that the sum
-//! does not depend on who made them.
+//! Chunks of a minibatch: each has a gradient of its own, and these are added in order, so that the sum does not depend
+//! on the threads that computed them.
 
 use std::ops::Range;
 
-/// Cuts `tiles` into spans, at most as many as there is room for.
+/// Cuts `tiles` into at most `room.len()` spans.
 ///
-/// Where there are many, the first are the largest and each is smaller than the one before by the same amount: threads
-/// that take them in turn are done at almost the same time, even when one of them is slower.
+/// Many tiles are cut into spans of linearly decreasing length: threads that take them in turn finish at almost the same
+/// time, even if one of them is slower.
 pub fn spans(tiles: usize, room: &mut [Range<usize>]) -> &[Range<usize>] {
     let most = room.len();
     let edge = |i: usize| {

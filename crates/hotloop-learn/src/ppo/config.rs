@@ -1,37 +1,37 @@
-//! PPO's settings, as they are in one iteration (schedules have been applied).
+//! PPO's hyperparameters in one iteration, with schedules applied.
 
-/// Settings of one iteration.
+/// Hyperparameters of one iteration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
-    /// Passes over the rollout.
+    /// Epochs: passes over the rollout.
     pub epochs: usize,
-    /// Rows per gradient step.
+    /// Transitions per gradient step.
     pub minibatch_size: usize,
-    /// Step size of Adam.
+    /// Adam's learning rate.
     pub learning_rate: f64,
-    /// Discount per step.
+    /// Discount factor per step.
     pub gamma: f32,
-    /// How far advantages look ahead.
+    /// Lambda of generalised advantage estimation.
     pub gae_lambda: f32,
-    /// How far the ratio of probabilities may move.
+    /// Clipping range of the probability ratio.
     pub clip: f32,
-    /// How far the value may move per iteration; not at all limited if not said.
+    /// Clipping range of the value's change; `None` does not clip.
     pub value_clip: Option<f32>,
-    /// Weight of the value's loss.
+    /// Coefficient of the value loss.
     pub value_weight: f32,
-    /// Weight of the entropy bonus.
+    /// Coefficient of the entropy bonus.
     pub entropy: f32,
-    /// Largest norm of the gradient.
+    /// Maximum gradient norm (clipping threshold).
     pub max_gradient_norm: f32,
-    /// Whether advantages are brought to mean 0 and deviation 1 over the rollout.
+    /// Whether advantages are normalised over the rollout.
     pub normalize_advantages: bool,
-    /// Epochs end early when the policy has moved this far.
+    /// KL divergence after which no further epoch begins.
     pub target_kl: Option<f32>,
-    /// Adam's decay of the mean gradient.
+    /// Adam's decay rate of the first moment.
     pub beta1: f64,
-    /// Adam's decay of the mean squared gradient.
+    /// Adam's decay rate of the second moment.
     pub beta2: f64,
-    /// Adam's smallest divisor.
+    /// Adam's epsilon.
     pub epsilon: f32,
 }
 

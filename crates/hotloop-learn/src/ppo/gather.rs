@@ -1,4 +1,4 @@
-//! Rows of a minibatch lie anywhere in the rollout: bringing a tile of them together, column by column.
+//! Gathering a tile of a minibatch's rows from anywhere in the rollout, column by column.
 
 use hotloop_core::simd::prefetch;
 
@@ -6,10 +6,10 @@ use super::loss::{Batch, Terms};
 use super::rollout::Rollout;
 use crate::nn::net::TILE;
 
-/// Brings the rows of the next tile closer while this one is worked on.
+/// Prefetches the rows of the next tile.
 #[inline(always)]
-pub(super) fn fetch(rollout: &Rollout, rows: &[u32], terms: &Terms<'_>) {
-    // Asking for memory that is not there costs more than asking for memory that is far away.
+pub(super) fn prefetch_rows(rollout: &Rollout, rows: &[u32], terms: &Terms<'_>) {
+    // Prefetching invalid addresses is slow.
     fn lines<T>(array: &[T], width: usize, rows: &[u32]) {
         let bytes = width * size_of::<T>();
         if array.is_empty() {
@@ -38,7 +38,7 @@ pub(super) fn fetch(rollout: &Rollout, rows: &[u32], terms: &Terms<'_>) {
     }
 }
 
-/// Collects the rows of a tile into columns: what the loss will ask for.
+/// Gathers the rows of a tile into the columns that the loss needs.
 pub(super) fn gather(rollout: &Rollout, rows: &[u32], terms: &Terms<'_>, batch: &mut Batch) {
     fn column<T: Copy>(to: &mut [T; TILE], rows: &[u32], value: impl Fn(usize) -> T) {
         for (x, row) in to.iter_mut().zip(rows) {
@@ -65,9 +65,9 @@ pub(super) fn gather(rollout: &Rollout, rows: &[u32], terms: &Terms<'_>, batch: 
         column(to, rows, |row| rollout.continuous[row * rollout.width + dim]);
     }
     for (i, row) in rows.iter().enumerate() {
-        let allowed = &rollout.mask[*row as usize * rollout.mask_len..][..rollout.mask_len];
-        for (to, yes) in batch.mask.iter_mut().zip(allowed) {
-            to[i] = f32::from(u8::from(*yes));
+        let mask = &rollout.mask[*row as usize * rollout.mask_len..][..rollout.mask_len];
+        for (to, allowed) in batch.mask.iter_mut().zip(mask) {
+            to[i] = f32::from(u8::from(*allowed));
         }
     }
 }

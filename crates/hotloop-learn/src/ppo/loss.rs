@@ -9,7 +9,7 @@ use crate::nn::net::{TILE, tree};
 use crate::nn::policy::Policy;
 use crate::nn::spec::Head;
 
-/// What the loss of a tile is made from, column by column.
+/// Inputs of a tile's loss, column by column.
 pub struct Batch {
     /// Rows in use.
     pub rows: usize,
@@ -17,22 +17,22 @@ pub struct Batch {
     pub discrete: Vec<[u32; TILE]>,
     /// `[dims, TILE]` continuous actions.
     pub continuous: Vec<[f32; TILE]>,
-    /// `[choices, TILE]` permissions; empty if all are allowed.
+    /// `[choices, TILE]` action masks; empty if all choices are allowed.
     pub mask: Vec<[f32; TILE]>,
-    /// Logarithms of the probabilities when the actions were drawn.
+    /// Log-probabilities when the actions were sampled.
     pub log_prob: [f32; TILE],
-    /// Values when the actions were drawn.
+    /// Values when the actions were sampled.
     pub value: [f32; TILE],
     /// Advantages.
     pub advantage: [f32; TILE],
-    /// What the values should have been.
+    /// Value targets.
     pub target: [f32; TILE],
     /// Weights, zero beyond `rows`.
     pub weight: [f32; TILE],
 }
 
 impl Batch {
-    /// Room for a tile.
+    /// Allocates a tile.
     pub fn new(head: &Head, masked: bool) -> Self {
         let is_discrete = !head.sets().is_empty();
         Self {
@@ -58,22 +58,22 @@ pub struct Sums {
 /// Weighted means over rows.
 #[derive(Clone, Copy, Default, Debug, PartialEq)]
 pub struct Means {
-    /// The clipped surrogate's loss.
+    /// Loss of the clipped surrogate objective.
     pub policy_loss: f64,
-    /// The value's loss, before its weight.
+    /// Value loss, before its coefficient.
     pub value_loss: f64,
     /// The entropy.
     pub entropy: f64,
-    /// How far the policy moved: the mean of ratio - 1 - log ratio.
+    /// Estimated KL divergence: the mean of ratio - 1 - log ratio.
     pub kl: f64,
-    /// How many ratios were clipped.
+    /// Fraction of clipped ratios.
     pub clip_fraction: f64,
     /// The sum of the weights.
     pub weight: f64,
 }
 
 impl Sums {
-    /// Adds the other's totals to these means' sums.
+    /// Adds these totals to the sums of `means`.
     pub fn add_to(&self, means: &mut Means) {
         let total = |i: usize| f64::from(tree(self.lanes[i]));
         means.policy_loss += total(0);
@@ -96,17 +96,17 @@ impl Means {
     }
 }
 
-/// What the tiles of a chunk leave behind.
+/// Accumulators over the tiles of a chunk.
 pub struct Trace {
     cache: SoftmaxCache,
     /// The gradient of each log standard deviation, in sixteen lanes.
     pub log_std_lanes: Vec<[f32; BLOCK]>,
-    /// What is reported.
+    /// Sums of the reported losses.
     pub sums: Sums,
 }
 
 impl Trace {
-    /// Room for this policy's.
+    /// For this policy.
     pub fn new(policy: &Policy) -> Self {
         Self {
             cache: SoftmaxCache::new(policy.spec.head.sets()),
@@ -125,20 +125,20 @@ impl Trace {
 /// Constants of a minibatch's loss.
 #[derive(Clone, Copy)]
 pub struct Terms<'a> {
-    /// PPO's settings.
+    /// PPO's hyperparameters.
     pub settings: &'a Settings,
     /// Subtracted from advantages.
     pub advantage_mean: f32,
     /// Multiplied with advantages.
     pub advantage_scale: f32,
-    /// One over the weights' sum.
+    /// One over the sum of weights.
     pub per_weight: f32,
     /// Whether every row has weight 1.
     pub uniform: bool,
 }
 
 /// Replaces the outputs by the gradient of the loss, adds the gradient of the log standard deviations to their lanes,
-/// and sums up what is reported.
+/// and adds up the reported losses.
 #[inline(always)]
 pub fn loss<S: Simd>(
     simd: S,
@@ -208,7 +208,7 @@ pub fn loss<S: Simd>(
             let (old, limit) = (at(&batch.value), simd.f(limit));
             let near = old + (value - old).max(-limit).min(limit);
             let near_loss = simd.f(0.5) * (near - target) * (near - target);
-            // Inside the limit both are the same value, though rounding may tell them apart.
+            // Inside the limit both are the same value, though they may be rounded differently.
             let held = limit.lt((value - old).abs()) & value_loss.lt(near_loss);
             value_loss = near_loss.select(held, value_loss);
             per_value = zero.select(held, per_value);
@@ -240,7 +240,7 @@ pub fn loss<S: Simd>(
                 (per_log_prob * offset * spread).store(logits.as_mut_ptr().add(i * TILE + row));
             }
         }
-        // Rows without weight must leave no trace, whatever they hold.
+        // Rows without weight may hold anything, and must not reach the gradient.
         for output in 0..policy.spec.head.outputs() {
             // SAFETY: as above.
             unsafe {

@@ -1,4 +1,4 @@
-//! The gradient of policies with memory: whole sequences of steps, forward with their losses and back through time.
+//! The gradient of recurrent policies: truncated backpropagation through time over whole sequences.
 
 use hotloop_core::simd::{Kernel, Simd};
 
@@ -11,35 +11,35 @@ use crate::nn::memory::StateGradient;
 use crate::nn::net::TILE;
 use crate::nn::policy::{Policy, PolicyWork};
 
-/// Sequences that go through time together.
+/// Sequences per tile.
 pub const SEQUENCES: usize = 32;
 
-/// Room for a tile of sequences on its way through all steps and back.
+/// Workspace of a tile of sequences.
 pub struct SequenceWork {
     steps: Vec<PolicyWork>,
-    returning: Vec<StateGradient>,
-    decides: Vec<[bool; TILE]>,
+    state_gradients: Vec<StateGradient>,
+    valid: Vec<[bool; TILE]>,
     ended: Vec<[bool; TILE]>,
 }
 
 impl SequenceWork {
-    /// For sequences of that length.
+    /// For sequences of this length.
     pub fn new(policy: &Policy, length: usize) -> Self {
         Self {
             steps: (0..length).map(|_| policy.workspace(true)).collect(),
-            returning: policy.returning(),
-            decides: vec![[false; TILE]; length],
+            state_gradients: policy.returning(),
+            valid: vec![[false; TILE]; length],
             ended: vec![[false; TILE]; length],
         }
     }
 
-    /// How long its sequences are.
+    /// Steps per sequence.
     pub fn length(&self) -> usize {
         self.steps.len()
     }
 }
 
-/// Which sequences have a step that counts. Sequence `b * rows + r` is the `b`-th of row `r`.
+/// Finds the sequences that have a step with a weight. Sequence `b * rows + r` is the `b`-th of row `r`.
 pub fn find_sequences(rollout: &Rollout, sequences: &mut Vec<u32>) {
     let (rows, length) = (rollout.rows, rollout.sequence_length);
     let counts = |sequence: usize| {
@@ -51,8 +51,8 @@ pub fn find_sequences(rollout: &Rollout, sequences: &mut Vec<u32>) {
     sequences.extend((0..all).filter(|sequence| counts(*sequence)).map(|sequence| sequence as u32));
 }
 
-/// The places of a sequence's steps in the rollout.
-pub fn places(rollout: &Rollout, sequence: u32) -> impl Iterator<Item = usize> {
+/// Indices of a sequence's steps in the rollout.
+pub fn step_indices(rollout: &Rollout, sequence: u32) -> impl Iterator<Item = usize> {
     let (rows, length) = (rollout.rows, rollout.sequence_length);
     let (block, row) = (sequence as usize / rows, sequence as usize % rows);
     (0..length).map(move |step| (block * length + step) * rows + row)
@@ -62,19 +62,19 @@ pub fn places(rollout: &Rollout, sequence: u32) -> impl Iterator<Item = usize> {
 pub(super) struct SequenceGradient<'a> {
     /// The policy.
     pub policy: &'a Policy,
-    /// What was seen, done and earned.
+    /// The rollout.
     pub rollout: &'a Rollout,
-    /// How observations become its input.
+    /// Preprocessing of observations.
     pub features: &'a Features,
     /// Constants of the loss.
     pub terms: &'a Terms<'a>,
     /// The sequences.
     pub order: &'a [u32],
-    /// Where the gradient goes.
+    /// Destination of the gradient.
     pub chunk: &'a mut Chunk,
-    /// The rows at hand.
+    /// Columns of the current tile.
     pub batch: &'a mut Batch,
-    /// Room on the way.
+    /// Workspace.
     pub work: &'a mut SequenceWork,
 }
 
@@ -86,11 +86,11 @@ impl Kernel for SequenceGradient<'_> {
         self.chunk.clear();
         for tile in self.order.chunks(SEQUENCES) {
             self.forward(simd, tile);
-            let SequenceWork { steps, returning, decides, ended } = &mut *self.work;
-            returning.iter_mut().for_each(StateGradient::clear);
-            for ((step, decides), ended) in steps.iter_mut().zip(decides).zip(ended).rev() {
-                returning.iter_mut().for_each(|returning| returning.cut(&ended[..tile.len()]));
-                self.policy.step_back(simd, step, &decides[..tile.len()], returning, &mut self.chunk.gradient);
+            let SequenceWork { steps, state_gradients, valid, ended } = &mut *self.work;
+            state_gradients.iter_mut().for_each(StateGradient::clear);
+            for ((step, valid), ended) in steps.iter_mut().zip(valid).zip(ended).rev() {
+                state_gradients.iter_mut().for_each(|gradient| gradient.cut(&ended[..tile.len()]));
+                self.policy.step_back(simd, step, &valid[..tile.len()], state_gradients, &mut self.chunk.gradient);
             }
         }
         self.chunk.finish(self.policy);
@@ -98,7 +98,7 @@ impl Kernel for SequenceGradient<'_> {
 }
 
 impl SequenceGradient<'_> {
-    /// Through all steps, with the loss of each and its gradient back to what the memory put out.
+    /// Computes all steps forward, with the loss of each and its gradient back to the recurrent layers' outputs.
     #[inline(always)]
     fn forward<S: Simd>(&mut self, simd: S, tile: &[u32]) {
         let Self { policy, rollout, features, terms, chunk, batch, work, .. } = self;
@@ -115,7 +115,7 @@ impl SequenceGradient<'_> {
             let rows = &rows[..count];
             for (i, row) in rows.iter().enumerate() {
                 let row = *row as usize;
-                work.decides[step][i] = rollout.valid[row];
+                work.valid[step][i] = rollout.valid[row];
                 work.ended[step][i] = rollout.terminated[row] || rollout.truncated[row];
             }
             let (earlier, later) = work.steps.split_at_mut(step + 1);
@@ -123,7 +123,7 @@ impl SequenceGradient<'_> {
             features.load(&rollout.obs, rollout.obs_bytes, rows, now);
             policy.forward(simd, now, count);
             if let Some(next) = later.first_mut() {
-                next.follow(now, &work.decides[step][..count], &work.ended[step][..count]);
+                next.follow(now, &work.valid[step][..count], &work.ended[step][..count]);
             }
             gather(rollout, rows, terms, batch);
             loss(simd, policy, batch, terms, now.outputs(policy.spec.head.outputs()), &mut chunk.trace);

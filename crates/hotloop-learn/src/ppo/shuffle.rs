@@ -1,9 +1,9 @@
-//! The order of minibatches: a keyed bijection of 0..n, computed element by element, so nothing is sorted or swapped.
+//! The order of minibatches: a keyed permutation of 0..n, computed element by element.
 
 use hotloop_core::rng::Stream;
 use hotloop_core::simd::{Ints, Isa, Kernel, Scalar, Simd};
 
-/// A random order of the numbers below `n`.
+/// A random permutation of the numbers below `n`.
 #[derive(Clone, Copy, Debug)]
 pub struct Shuffle {
     n: u32,
@@ -15,7 +15,7 @@ pub struct Shuffle {
 const ROUNDS: usize = 4;
 
 impl Shuffle {
-    /// The order that belongs to this stream.
+    /// The permutation keyed by this stream.
     pub fn new(stream: Stream, n: usize) -> Self {
         let bits = (n.max(2) as u32 - 1).ilog2() + 1;
         let factors = std::array::from_fn(|i| stream.bits(2 * i as u32) | 1);
@@ -23,7 +23,7 @@ impl Shuffle {
         Self { n: n as u32, bits, factors, offsets }
     }
 
-    /// Numbers of `bits` bits to others of as many; every operation can be undone.
+    /// Permutes the numbers of `bits` bits: every operation is invertible.
     #[inline(always)]
     fn mix<S: Simd>(&self, simd: S, mut x: S::I) -> S::I {
         let mask = simd.u(u32::MAX >> (32 - self.bits));
@@ -34,7 +34,7 @@ impl Shuffle {
         x
     }
 
-    /// Writes places `first..` of the order.
+    /// Writes elements `first..` of the permutation.
     pub fn fill(&self, isa: Isa, first: usize, order: &mut [u32]) {
         isa.run(Fill { shuffle: self, first: first as u32, order });
     }
@@ -62,7 +62,7 @@ impl Kernel for Fill<'_> {
             *x = self.shuffle.mix(Scalar, Scalar.u(at)).0;
             at += 1;
         }
-        // The bijection is of a power of two; what falls outside 0..n is sent on until it falls inside.
+        // The permutation is of a power of two; elements outside 0..n are permuted again until they fall inside.
         for x in self.order.iter_mut() {
             while *x >= self.shuffle.n {
                 *x = self.shuffle.mix(Scalar, Scalar.u(*x)).0;

@@ -1,4 +1,4 @@
-//! The update, as the paper has it: for each epoch, for each minibatch, a step along the gradient of the loss.
+//! The PPO update: for each epoch, for each minibatch, a gradient step on the loss.
 
 use std::ops::Range;
 use std::sync::Mutex;
@@ -11,9 +11,9 @@ use hotloop_core::simd::{Isa, Kernel, Simd};
 use super::adam::{Adam, AdamStep, add_chunks};
 use super::chunks::spans;
 use super::config::Settings;
-use super::gather::{fetch, gather};
+use super::gather::{gather, prefetch_rows};
 use super::loss::{Batch, Means, Terms, Trace, loss};
-use super::recurrent::{SEQUENCES, SequenceGradient, SequenceWork, find_sequences, places};
+use super::recurrent::{SEQUENCES, SequenceGradient, SequenceWork, find_sequences, step_indices};
 use super::rollout::Rollout;
 use super::shuffle::Shuffle;
 use crate::cancel::CancelToken;
@@ -22,20 +22,20 @@ use crate::nn::buffer::Buffer;
 use crate::nn::net::{TILE, tree};
 use crate::nn::policy::{Policy, PolicyWork};
 
-/// Chunks that a minibatch is cut into at most, whatever the number of threads.
+/// Maximum number of chunks of a minibatch, whatever the number of threads.
 const CHUNKS: usize = 32;
-/// Parameters from which on half as many will do: clearing and adding up their gradients takes longer.
+/// Number of parameters from which half as many chunks are used: clearing and adding up gradients takes longer.
 const LARGE: usize = 1 << 15;
-/// Parts of work that takes each row equally long.
+/// Parts of work that is the same for every row.
 const PARTS: usize = 16;
-/// Parameters of all chunks together: very large tables get fewer chunks.
+/// Maximum number of parameters of all chunks together: very large embeddings get fewer chunks.
 const CHUNK_NUMBERS: usize = 1 << 26;
 /// Multiply-adds below which waking another thread costs more than it brings.
 const WORTH_SHARING: usize = 3 << 20;
-/// As that, additions.
-const WORTH_ADDING_TOGETHER: usize = 1 << 19;
+/// Additions below which waking another thread costs more than it brings.
+const WORTH_SHARING_SUMS: usize = 1 << 19;
 
-/// What an update needs besides policy and rollout, kept between updates.
+/// Optimiser state and workspaces, kept between updates.
 pub struct PpoUpdate {
     /// Adam's moments.
     pub adam: Adam,
@@ -43,23 +43,23 @@ pub struct PpoUpdate {
     chunks: Vec<Mutex<Chunk>>,
     order: Vec<u32>,
     eligible: Vec<u32>,
-    /// With memory, what is shuffled: sequences with eligible rows.
+    /// For recurrent policies, which shuffle sequences: those with eligible rows.
     sequences: Vec<u32>,
-    /// One for each thread.
-    rooms: Vec<Mutex<Room>>,
+    /// One per thread.
+    workspaces: Vec<Mutex<Workspace>>,
     masked: bool,
     /// Whether every row has weight 1.
     uniform: bool,
 }
 
-/// A chunk's own gradient, and what its loss told.
+/// A chunk's gradient and loss.
 pub(super) struct Chunk {
     pub(super) gradient: Buffer,
     pub(super) trace: Trace,
 }
 
-/// Room for the tile that a thread is at.
-struct Room {
+/// Workspace of one thread.
+struct Workspace {
     batch: Batch,
     work: Work,
 }
@@ -75,7 +75,7 @@ impl Chunk {
         self.trace.clear();
     }
 
-    /// What comes after the last tile.
+    /// Completes the gradient after the last tile.
     pub(super) fn finish(&mut self, policy: &Policy) {
         if let Some(at) = policy.log_std {
             for (i, lanes) in self.trace.log_std_lanes.iter().enumerate() {
@@ -85,16 +85,16 @@ impl Chunk {
     }
 }
 
-/// What an update did.
+/// Report of an update.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
-    /// Losses and the like, over all minibatches.
+    /// Mean losses over all minibatches.
     pub means: Means,
     /// The mean norm of the gradient before clipping.
     pub gradient_norm: f64,
-    /// Epochs made; fewer than asked for if the policy moved too far.
+    /// Epochs completed; fewer than configured if the policy reached the target KL divergence.
     pub epochs: usize,
-    /// Gradient steps made.
+    /// Gradient steps taken.
     pub steps: usize,
     /// Gradient steps dropped because the gradient was not finite.
     pub dropped: usize,
@@ -114,13 +114,13 @@ impl PpoUpdate {
             order: Vec::new(),
             eligible: Vec::new(),
             sequences: Vec::new(),
-            rooms: Vec::new(),
+            workspaces: Vec::new(),
             masked,
             uniform: false,
         }
     }
 
-    /// Improves the policy from the rollout. `stream` decides the order of rows.
+    /// Updates the policy from the rollout. `stream` decides the order of rows.
     #[allow(clippy::too_many_arguments)] // the parts of an iteration
     pub fn update(
         &mut self,
@@ -179,7 +179,7 @@ impl PpoUpdate {
         report
     }
 
-    /// The gradient of one batch of all eligible rows, in order: what tests compare with other implementations.
+    /// The gradient of all eligible rows as one batch, in order; tests compare it with other implementations.
     #[allow(clippy::too_many_arguments)]
     pub fn gradient(
         &mut self,
@@ -201,7 +201,7 @@ impl PpoUpdate {
         (&self.gradient, means)
     }
 
-    /// Rows that have a weight; the others never reach the loss.
+    /// Finds the rows that have a weight; the others never reach the loss.
     fn find_eligible(&mut self, rollout: &Rollout) {
         let uniform = rollout.weight.iter().all(|weight| *weight == 1.0);
         if !uniform || self.eligible.len() != rollout.weight.len() {
@@ -216,38 +216,38 @@ impl PpoUpdate {
         self.order.resize(self.items(rollout).len(), 0);
     }
 
-    /// What minibatches are made of: rows, or with memory sequences.
+    /// Items of minibatches: rows, or sequences for recurrent policies.
     fn items(&self, rollout: &Rollout) -> &Vec<u32> {
         if rollout.state_len > 0 { &self.sequences } else { &self.eligible }
     }
 
-    /// Makes room for each thread, if it is not there yet.
-    fn make_room(&mut self, policy: &Policy, rollout: &Rollout, threads: usize) {
+    /// Allocates a workspace per thread, unless they are there.
+    fn allocate_workspaces(&mut self, policy: &Policy, rollout: &Rollout, threads: usize) {
         let steps = if rollout.state_len > 0 { rollout.sequence_length } else { 0 };
-        let fits = |room: &Mutex<Room>| match &room.lock().expect("no thread panics here").work {
+        let fits = |workspace: &Mutex<Workspace>| match &workspace.lock().expect("no thread panics here").work {
             Work::Rows(_) => steps == 0,
             Work::Sequences(work) => steps == work.length(),
         };
-        if self.rooms.len() != threads || !self.rooms.first().is_some_and(fits) {
+        if self.workspaces.len() != threads || !self.workspaces.first().is_some_and(fits) {
             let work = || match steps {
                 0 => Work::Rows(policy.workspace(true)),
                 _ => Work::Sequences(SequenceWork::new(policy, steps)),
             };
-            let room = || Room { batch: Batch::new(&policy.spec.head, self.masked), work: work() };
-            self.rooms = (0..threads).map(|_| Mutex::new(room())).collect();
+            let workspace = || Workspace { batch: Batch::new(&policy.spec.head, self.masked), work: work() };
+            self.workspaces = (0..threads).map(|_| Mutex::new(workspace())).collect();
         }
     }
 
-    /// How many rows of the last rollout had a weight.
+    /// Number of rows of the last rollout that had a weight.
     pub fn eligible_rows(&self) -> usize {
         self.eligible.len()
     }
 
-    /// One over the weights' sum of these places of the order.
+    /// One over the sum of weights at these positions of the order.
     fn per_weight(&self, rollout: &Rollout, rows: std::ops::Range<usize>) -> f32 {
         let weight = if rollout.state_len > 0 {
-            let steps = self.order[rows].iter().flat_map(|sequence| places(rollout, *sequence));
-            steps.map(|place| f64::from(rollout.weight[place])).sum()
+            let steps = self.order[rows].iter().flat_map(|sequence| step_indices(rollout, *sequence));
+            steps.map(|at| f64::from(rollout.weight[at])).sum()
         } else if self.uniform {
             rows.len() as f64
         } else {
@@ -266,14 +266,14 @@ impl PpoUpdate {
             let next = order.lock().expect("no thread panics here").next();
             let Some((index, chunk)) = next else { return };
             shuffle.fill(isa, index * part, chunk);
-            // If all of them count, each has its own number.
+            // If all rows are eligible, items are their own indices.
             if !uniform {
                 chunk.iter_mut().for_each(|x| *x = items[*x as usize]);
             }
         });
     }
 
-    /// Mean and one over the deviation of the advantages of eligible rows.
+    /// Mean and inverse standard deviation of the advantages of eligible rows.
     fn advantage_scale(&self, rollout: &Rollout, settings: &Settings, threads: &mut ParallelFor) -> (f32, f32) {
         if !settings.normalize_advantages || self.eligible.is_empty() {
             return (0.0, 1.0);
@@ -296,7 +296,7 @@ impl PpoUpdate {
         (mean as f32, (1.0 / (variance.sqrt() + 1e-8)) as f32)
     }
 
-    /// Fills `self.gradient` with the gradient of the loss over these places of the order.
+    /// Fills `self.gradient` with the gradient of the loss over these positions of the order.
     #[allow(clippy::too_many_arguments)]
     fn gradient_of(
         &mut self,
@@ -309,21 +309,21 @@ impl PpoUpdate {
         threads: &mut ParallelFor,
         means: &mut Means,
     ) {
-        self.make_room(policy, rollout, threads.threads());
+        self.allocate_workspaces(policy, rollout, threads.threads());
         let order = &self.order[rows];
         let (tile, steps) = if rollout.state_len > 0 { (SEQUENCES, rollout.sequence_length) } else { (TILE, 1) };
-        let mut room = [const { 0..0 }; CHUNKS];
-        let spans = spans(order.len().div_ceil(tile), &mut room[..self.chunks.len()]);
-        let (chunks, rooms, next) = (&self.chunks, &self.rooms, AtomicUsize::new(0));
+        let mut ranges = [const { 0..0 }; CHUNKS];
+        let spans = spans(order.len().div_ceil(tile), &mut ranges[..self.chunks.len()]);
+        let (chunks, workspaces, next) = (&self.chunks, &self.workspaces, AtomicUsize::new(0));
         let run = |_| {
-            // In order, whichever thread it is: the smallest come last.
+            // In order, on whichever thread: the smallest come last.
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Range { start, end } = spans[index];
             let chunk = &mut *chunks[index].lock().expect("no thread panics here");
             let order = &order[start * tile..(end * tile).min(order.len())];
             // There are as many as threads, so one is free.
-            let mut room = rooms.iter().find_map(|room| room.try_lock().ok()).expect("room for a thread");
-            let Room { batch, work } = &mut *room;
+            let mut workspace = workspaces.iter().find_map(|free| free.try_lock().ok()).expect("a free workspace");
+            let Workspace { batch, work } = &mut *workspace;
             match work {
                 Work::Rows(work) => {
                     isa.run(ChunkGradient { policy, rollout, features, terms, order, chunk, batch, work });
@@ -345,7 +345,7 @@ impl PpoUpdate {
             std::array::from_fn(|i| guards[i].as_ref().map_or(&[][..], |chunk| &chunk.gradient));
         let gradients = &gradients[..count];
         let len = self.gradient.len();
-        let part = if gradients.len() * len < WORTH_ADDING_TOGETHER { len } else { len.div_ceil(PARTS) };
+        let part = if gradients.len() * len < WORTH_SHARING_SUMS { len } else { len.div_ceil(PARTS) };
         let sums = Mutex::new(self.gradient.chunks_mut(part).enumerate());
         threads.run(len.div_ceil(part), &|_| {
             let next = sums.lock().expect("no thread panics here").next();
@@ -386,7 +386,7 @@ impl Kernel for ChunkGradient<'_> {
         let actions = policy.spec.head.outputs();
         let mut later = order.chunks(TILE).skip(1);
         for rows in order.chunks(TILE) {
-            fetch(rollout, later.next().unwrap_or_default(), terms);
+            prefetch_rows(rollout, later.next().unwrap_or_default(), terms);
             gather(rollout, rows, terms, batch);
             features.load(&rollout.obs, rollout.obs_bytes, rows, work);
             policy.forward(simd, work, rows.len());

@@ -1,4 +1,4 @@
-"""What the torch learner runs on: device, threads, precision, compilation, and how all that is told."""
+"""Device, threads, precision and compilation of the torch learner."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from hotloop.config import TorchConfig
 
 _DTYPES: Final = {"bfloat16": torch.bfloat16, "float16": torch.float16}
-# A layer forward and back. CPUs exist, virtual ones above all, that announce instructions and then die of them.
+# A layer forward and backward: some CPUs, virtual ones above all, crash on instructions that they advertise.
 _TRIAL: Final = """
 import torch
 weight = torch.ones(64, 64, requires_grad=True)
@@ -33,13 +33,13 @@ with torch.autocast("cpu", torch.{amp}):
     out = torch.nn.functional.linear(torch.ones(256, 64), weight)
 out.float().sum().backward()
 """
-# Multiply-adds of a minibatch below which torch's threads wait for each other more than they work.
+# Multiply-adds of a minibatch below which more torch threads cost more than they bring.
 _WORTH_SHARING: Final = 1 << 24
 
 
 @dataclass
 class Hardware:
-    """The choices, made; `notes` are what a person should know of them."""
+    """Device, threads, precision and compilation; `notes` are remarks for the user."""
 
     device: torch.device
     num_threads: int
@@ -49,11 +49,11 @@ class Hardware:
 
     @classmethod
     def choose(cls, config: TorchConfig, *, num_threads: int | None, products: int) -> Hardware:
-        """By the config; `products` are the multiply-adds of a minibatch, which decide what threads are worth."""
+        """Apply the config; the default number of threads depends on `products`, the multiply-adds of a minibatch."""
         threads = config.num_threads or num_threads or (_core.usable_cores() if products >= _WORTH_SHARING else 1)
         found = cls(find_device(config.device), threads, _DTYPES.get(config.amp), config.compile)
         if found.dtype is not None and found.device.type == "cpu":
-            must_survive(config.amp)
+            check_amp(config.amp)
         if config.interop_threads is not None and torch.get_num_interop_threads() != config.interop_threads:
             try:
                 torch.set_num_interop_threads(config.interop_threads)
@@ -70,18 +70,18 @@ class Hardware:
         return found
 
     def use_threads(self) -> None:
-        """Anything else in this process may have set another number."""
+        """Set the number of torch threads, which other code in this process may have changed."""
         if torch.get_num_threads() != self.num_threads:
             torch.set_num_threads(self.num_threads)
 
     def precision(self) -> contextlib.AbstractContextManager[Any]:
-        """The context that networks are computed in."""
+        """Return the autocast context of the networks."""
         if self.dtype is None:
             return contextlib.nullcontext()
         return torch.autocast(self.device.type, self.dtype)
 
     def compiled(self, function: Callable[..., Any], try_it: Callable[[Callable[..., Any]], Any]) -> Callable[..., Any]:
-        """The function compiled, if asked for and if it passes a trial; otherwise as it is, and a note says why."""
+        """Compile the function if configured; if a trial run fails, return it as it is and add a note."""
         if not self.compiles:
             return function
         compiled = torch.compile(function)
@@ -95,7 +95,7 @@ class Hardware:
         return compiled
 
     def conditions(self) -> dict[str, Any]:
-        """What must be equal for equal bits."""
+        """Return the conditions of bit-identical results."""
         return {
             "version": torch.__version__,
             "device": self.device.type,
@@ -107,12 +107,12 @@ class Hardware:
 
 
 def differences(kept: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Which conditions of equal bits are others than they were, in words."""
+    """Describe the conditions of bit-identical results that have changed."""
     return [f"{name} was {kept.get(name)}, is {value}" for name, value in now.items() if kept.get(name) != value]
 
 
 def find_device(name: str) -> torch.device:
-    """The device of that name, if it is there."""
+    """Return the device of that name; an unavailable one is an error."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -122,17 +122,17 @@ def find_device(name: str) -> torch.device:
         why = (str(error).strip().splitlines() or [""])[0].rstrip(".")
         there = ["cpu", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
         raise ConfigError(
-            f"torch.device is {name!r}, which cannot be used here ({why}): there is {', '.join(there)}"
+            f"torch.device is {name!r}, which cannot be used here ({why}): available are {', '.join(there)}"
         ) from None
     return device
 
 
-def must_survive(amp: str) -> None:
-    """Tries mixed precision on the CPU in a process of its own, and refuses it where that dies."""
+def check_amp(amp: str) -> None:
+    """Try mixed precision on the CPU in a process of its own; a crash there is an error."""
     done = subprocess.run([sys.executable, "-c", _TRIAL.format(amp=amp)], capture_output=True, text=True, check=False)
     if done.returncode == 0:
         return
-    why = done.stderr.strip().splitlines()[-1:] or ["nothing was said"]
+    why = done.stderr.strip().splitlines()[-1:] or ["no output"]
     ended = signal.Signals(-done.returncode).name if done.returncode < 0 else why[0]
     raise ConfigError(
         f"torch.amp is {amp}, but torch cannot compute with it on this CPU (a trial ended with {ended}): leave it off, "
@@ -141,7 +141,7 @@ def must_survive(amp: str) -> None:
 
 
 def pin(arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Registers arrays as pinned memory, so that CUDA copies them without a stop."""
+    """Register arrays as pinned memory, so that CUDA copies them asynchronously."""
     cudart = torch.cuda.cudart()
     for array in arrays.values():
         if array.nbytes:
@@ -149,7 +149,7 @@ def pin(arrays: Mapping[str, NDArray[Any]]) -> None:
 
 
 def cpu_kind() -> str:
-    """What the CPU calls itself; torch's kernels depend on it."""
+    """Return the CPU's model and capability, which torch's kernels depend on."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         name = next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))

@@ -1,4 +1,4 @@
-"""PPO's loss (Schulman et al. 2017), and the probabilities it is made of."""
+"""PPO's loss (Schulman et al. 2017), and the log-probabilities and entropies it uses."""
 
 from __future__ import annotations
 
@@ -10,54 +10,54 @@ import torch
 from torch import Tensor
 
 PARTS: Final = ("policy_loss", "value_loss", "entropy", "kl", "clip_fraction")
-_FORBIDDEN: Final = -1e30
+_MASKED: Final = -1e30
 
 
 class Batch(NamedTuple):
-    """What a loss is made of: steps along the first axis, or time and then rows for policies with memory.
+    """Inputs of the loss: steps along the first axis, or time and then sequences for recurrent policies.
 
-    Steps without weight count for nothing, and hold zeros where they could hold anything.
+    Steps without weight are ignored, and hold zeros.
     """
 
     obs: Tensor
-    """As the policy is fed."""
+    """Network inputs."""
     action: Tensor
     mask: Tensor | None
-    """Which choices were allowed."""
+    """Action masks."""
     log_prob: Tensor
-    """Of the action, when it was taken."""
+    """Log-probability of the action when it was taken."""
     value: Tensor
-    """When the action was taken."""
+    """Value when the action was taken."""
     advantage: Tensor
-    """Normalised if the config says so."""
+    """Advantage, normalised if configured."""
     target: Tensor
-    """What the value should have been."""
+    """Value target."""
     weight: Tensor
 
     def mean(self, x: Tensor) -> Tensor:
-        """The weighted mean over steps."""
+        """Return the weighted mean over steps."""
         return (x * self.weight).sum() / self.weight.sum()
 
 
 class Outputs(NamedTuple):
-    """What the policy makes of a batch now."""
+    """The current policy's outputs for a batch."""
 
     outputs: Tensor
-    """Preferences of all choices; or means, then logarithms of standard deviations."""
+    """Logits of all choices; or means, then log standard deviations."""
     value: Tensor
     log_prob: Tensor
-    """Of the batch's actions."""
+    """Log-probability of the batch's actions."""
     entropy: Tensor
 
 
 Term = Callable[[Batch, Outputs], Tensor]
-"""A further loss term: a number to be added to the loss."""
+"""A further loss term: a scalar that is added to the loss."""
 
 
 def probabilities(
     outputs: Tensor, action: Tensor, mask: Tensor | None, choices: Sequence[int]
 ) -> tuple[Tensor, Tensor]:
-    """Logarithms of the probabilities of actions, and entropies. No choices: continuous actions."""
+    """Return log-probabilities of actions, and entropies. Without choices, actions are continuous."""
     if not choices:
         mean, log_std = outputs.chunk(2, -1)
         offset = (action - mean) * torch.exp(-log_std)
@@ -65,7 +65,7 @@ def probabilities(
         entropy = log_std + 0.5 * math.log(2 * math.pi * math.e)
         return log_prob.sum(-1), entropy.sum(-1)
     if mask is not None:
-        outputs = outputs.where(mask, _FORBIDDEN)
+        outputs = outputs.where(mask, _MASKED)
     if len(choices) == 1:
         return _categorical(outputs, action.unsqueeze(-1))
     sets = zip(outputs.split(list(choices), -1), action.split(1, -1), strict=True)
@@ -73,13 +73,13 @@ def probabilities(
     return torch.stack(log_probs).sum(0), torch.stack(entropies).sum(0)
 
 
-def _categorical(preferences: Tensor, taken: Tensor) -> tuple[Tensor, Tensor]:
-    log_probs = preferences.log_softmax(-1)
+def _categorical(logits: Tensor, taken: Tensor) -> tuple[Tensor, Tensor]:
+    log_probs = logits.log_softmax(-1)
     return log_probs.gather(-1, taken).squeeze(-1), -(log_probs.exp() * log_probs).sum(-1)
 
 
 def ppo_loss(batch: Batch, now: Outputs, settings: Mapping[str, Any]) -> tuple[Tensor, Tensor]:
-    """The loss, and its parts in the order of `PARTS`, as means over the batch's weights."""
+    """Return the loss, and its parts in the order of `PARTS`, as weighted means over the batch."""
     clip = settings["clip"]
     log_ratio = now.log_prob - batch.log_prob
     ratio = log_ratio.exp()
@@ -89,7 +89,7 @@ def ppo_loss(batch: Batch, now: Outputs, settings: Mapping[str, Any]) -> tuple[T
         limit = settings["value_clip"]
         moved = now.value - batch.value
         held = 0.5 * (batch.value + moved.clamp(-limit, limit) - batch.target).square()
-        # Inside the limit both are the same value, though rounding may tell them apart.
+        # Inside the limit both are the same value, though they may be rounded differently.
         error = torch.where((moved.abs() > limit) & (error < held), held, error)
     with torch.no_grad():
         kl = (ratio - 1) - log_ratio
