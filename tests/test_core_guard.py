@@ -120,12 +120,12 @@ def test_a_panic_in_an_external_rollout_is_the_same_error() -> None:
     pool.seed(0)
     pool.reset()
     external = core_calls.external_rollout()
-    external.begin(pool)
+    external.observe(pool)
     outputs = np.zeros((4, external.outputs), np.float32)
     with pytest.raises(RuntimeError, match=r"panics-outside \(one of envs 0 to 1"):
         external.step(pool, 0, outputs, 0)
     pool.reset()
-    external.begin(pool)
+    external.observe(pool)
     external.step(pool, 0, outputs, 0)
 
 

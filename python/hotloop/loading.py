@@ -65,9 +65,9 @@ def _learner(checkpoint: Checkpoint, spec: EnvSpec) -> BatchPolicy:
         from hotloop.tabular.player import TablePlayer
 
         return TablePlayer(load_table(checkpoint))
-    from hotloop.ppo.learners import build_player
+    from hotloop.ppo.learners import build_actor
 
-    learner = build_player(spec, manifest["policy"], manifest["normalize_observations"])
+    learner = build_actor(spec, manifest["policy"], manifest["normalize_observations"])
     weights, statistics = checkpoint.policy()
     learner.set_arrays(weights)
     learner.set_state(statistics)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hotloop.envs.spec import EnvSpec
 from hotloop.errors import ConfigError
-from hotloop.ppo.learners import build_player
+from hotloop.ppo.learners import build_actor
 from hotloop.training import checkpoint as checkpoints
 from hotloop.training.checkpoint import Checkpoint
 from hotloop.training.files import place_folder
@@ -118,7 +118,7 @@ class Opponents:
         made: list[BatchPolicy] = []
         for opponent in self._found:
             manifest, (weights, statistics) = opponent.manifest, opponent.policy()
-            player = build_player(self._spec, manifest["policy"], manifest["normalize_observations"])
+            player = build_actor(self._spec, manifest["policy"], manifest["normalize_observations"])
             player.set_arrays(weights)
             player.set_state({name: array for name, array in statistics.items() if name.startswith("observations.")})
             made.append(player)
