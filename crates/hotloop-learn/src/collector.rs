@@ -271,7 +271,7 @@ impl Scope {
     }
 }
 
-/// What threads share while they collect.
+/// The parts of a collector that threads share while they collect.
 #[derive(Clone, Copy)]
 pub(crate) struct Collection<'a> {
     policies: &'a [ActingPolicy],
