@@ -76,19 +76,19 @@ impl ActingPolicy {
         let actions = self.policy.spec.head.outputs();
         let log_std = self.policy.log_std();
         let ActWorkspace { net, sampler, at } = work;
-        for tile in rows.chunks(TILE) {
+        for tile in rows.chunks(self.policy.tile) {
             at.iter_mut().zip(tile).for_each(|(at, index)| *at = index.at);
             self.features.load(observations.bytes, observations.row_bytes, &at[..tile.len()], net);
             if state_len > 0 {
                 for (i, index) in tile.iter().enumerate() {
-                    net.recall(&self.policy.spec, i, &state.values[index.row as usize * state_len..][..state_len]);
+                    net.load_state(&self.policy.spec, i, &state.values[index.row as usize * state_len..][..state_len]);
                 }
             }
             self.policy.forward(simd, net, tile.len());
             if state_len > 0 {
                 for (i, index) in tile.iter().enumerate().filter(|(_, index)| state.valid[index.at as usize]) {
                     let values = &mut state.values[index.row as usize * state_len..][..state_len];
-                    net.keep(&self.policy.spec, i, values);
+                    net.store_state(&self.policy.spec, i, values);
                 }
             }
             let (logits, values) = net.outputs(actions);
@@ -114,13 +114,13 @@ impl ActingPolicy {
         let state_len = self.policy.memory_len();
         let outputs = self.policy.spec.head.outputs();
         let ActWorkspace { net, at, .. } = work;
-        for (tile, values) in values.chunks_mut(TILE).enumerate() {
-            let first = tile * TILE;
+        for (tile, values) in values.chunks_mut(self.policy.tile).enumerate() {
+            let first = tile * self.policy.tile;
             at.iter_mut().enumerate().for_each(|(i, at)| *at = (first + i) as u32);
             self.features.load(observations, row_bytes, &at[..values.len()], net);
             if state_len > 0 {
                 for i in 0..values.len() {
-                    net.recall(&self.policy.spec, i, &state[(first + i) * state_len..][..state_len]);
+                    net.load_state(&self.policy.spec, i, &state[(first + i) * state_len..][..state_len]);
                 }
             }
             self.policy.forward(simd, net, values.len());

@@ -12,9 +12,9 @@ use hotloop_core::simd::{Isa, Kernel, Simd};
 use hotloop_core::space::Action;
 
 use crate::collector::{gather, select};
-use crate::learner::{IterationSettings, PpoSetup, input_for};
+use crate::learner::{IterationSettings, PpoSetup};
 use crate::native_collector::{observe, step_group};
-use crate::nn::spec::Head;
+use crate::nn::spec::{EncoderSpec, Head};
 use crate::ppo::rollout::Rollout;
 use crate::ppo::shuffle::Shuffle;
 use crate::sampler::{ActionArrays, Masks, OutputSampler, RowIndex, Sampling, outputs_per_row};
@@ -67,7 +67,7 @@ impl ExternalRollout {
         let workspace = || Workspace { sampler: OutputSampler::new(&head, spec.masked), rows: Vec::new() };
         Ok(Self {
             rollout: Rollout::new(spec, &head, setup.rows, setup.horizon),
-            statistics: RunningStatistics::new(&setup, &input_for(&spec.observation, 0)),
+            statistics: RunningStatistics::new(&setup, &EncoderSpec::for_observation(&spec.observation, 0)),
             workspaces: (0..threads.threads()).map(|_| Mutex::new(workspace())).collect(),
             isa: Isa::from_env().map_err(Error::Input)?,
             spec: spec.clone(),

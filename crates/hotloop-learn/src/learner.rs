@@ -8,14 +8,13 @@ use hotloop_core::group::Autoreset;
 use hotloop_core::parallel::ParallelFor;
 use hotloop_core::pool::Pool;
 use hotloop_core::rng::{Purpose, Stream};
-use hotloop_core::space::Observation;
 
 use crate::actor::ActingPolicy;
 use crate::cancel::CancelToken;
 use crate::collector::RolloutCollector;
 use crate::features::Features;
 use crate::nn::policy::Policy;
-use crate::nn::spec::{Input, PolicySpec};
+use crate::nn::spec::PolicySpec;
 use crate::ppo::config::Settings;
 use crate::ppo::loss::Means;
 use crate::ppo::update::{PpoUpdate, Report};
@@ -133,25 +132,15 @@ pub struct PpoLearner {
     pub statistics: RunningStatistics,
 }
 
-/// The network input for an observation space.
-pub fn input_for(observation: &Observation, embedding: usize) -> Input {
-    match observation {
-        Observation::Box { .. } => Input::Real { len: observation.len() },
-        Observation::Bytes { high, .. } => Input::Bytes { len: observation.len(), high: (*high).max(1) },
-        Observation::Discrete { n } if embedding > 0 => Input::Embedding { n: *n, dim: embedding },
-        Observation::Discrete { n } => Input::OneHot { n: *n },
-    }
-}
-
 impl PpoLearner {
     /// Builds the policy and starts the threads.
     pub fn new(spec: &Spec, policy: &PolicySpec, setup: PpoSetup) -> Result<Self> {
         setup.check()?;
         let policy = Policy::new(policy, setup.seed, setup.attempt).map_err(Error::Input)?;
-        let features = Features::new(&policy.spec.input);
+        let features = Features::new(&policy.spec.encoder);
         Ok(Self {
             update: PpoUpdate::new(&policy, spec.masked),
-            statistics: RunningStatistics::new(&setup, &policy.spec.input),
+            statistics: RunningStatistics::new(&setup, &policy.spec.encoder),
             collector: RolloutCollector::new(spec, ActingPolicy { policy, features }, setup)?,
         })
     }

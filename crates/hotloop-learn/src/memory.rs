@@ -4,17 +4,17 @@ use hotloop_core::env::Spec;
 use hotloop_core::error::Result;
 use hotloop_core::memory::require;
 
-use crate::nn::spec::{Input, PolicySpec};
+use crate::nn::spec::{EncoderSpec, PolicySpec};
 
 /// Copies of a policy's parameters that training keeps: the parameters, their packed form, two moments, the gradient and
 /// the parts it is summed from.
 const COPIES: u128 = 8;
 
 fn parameters(policy: &PolicySpec) -> u128 {
-    let (mut size, table) = match policy.input {
-        Input::Real { len } | Input::Bytes { len, .. } => (len as u128, 0),
-        Input::OneHot { n } => (n as u128, 0),
-        Input::Embedding { n, dim } => (dim as u128, (n as u128).saturating_mul(dim as u128)),
+    let (mut size, table) = match policy.encoder {
+        EncoderSpec::Real { len } | EncoderSpec::Bytes { len, .. } => (len as u128, 0),
+        EncoderSpec::OneHot { n } => (n as u128, 0),
+        EncoderSpec::Embedding { n, dim } => (dim as u128, (n as u128).saturating_mul(dim as u128)),
     };
     let mut total = table;
     let layer = |inputs: u128, outputs: u128| inputs.saturating_add(1).saturating_mul(outputs);

@@ -8,9 +8,9 @@ use hotloop_core::rng::{Purpose, Stream};
 use hotloop_core::space::{Action, Observation};
 
 use crate::cancel::CancelToken;
-use crate::learner::{IterationSettings, PpoLearner, PpoSetup, input_for};
+use crate::learner::{IterationSettings, PpoLearner, PpoSetup};
 use crate::nn::activation::Activation;
-use crate::nn::spec::{Head, PolicySpec};
+use crate::nn::spec::{EncoderSpec, Head, PolicySpec};
 use crate::ppo::config::Settings;
 
 /// Steps per row of the synthetic rollout.
@@ -55,7 +55,7 @@ pub fn update_speed(shape: &Shape, threads: usize, seconds: f64) -> Result<Updat
         state_version: 1,
     };
     let policy = PolicySpec {
-        input: input_for(&spec.observation, 0),
+        encoder: EncoderSpec::for_observation(&spec.observation, 0),
         hidden: shape.hidden.clone(),
         activation: Activation::Tanh,
         shared: true,

@@ -7,7 +7,7 @@ use hotloop_core::parallel::ParallelFor;
 use crate::learner::{IterationSettings, PpoSetup};
 use crate::moments::Moments;
 use crate::nn::net::TILE;
-use crate::nn::spec::Input;
+use crate::nn::spec::EncoderSpec;
 use crate::ppo::advantage::Gae;
 use crate::ppo::rollout::Rollout;
 
@@ -24,21 +24,18 @@ pub struct RunningStatistics {
     pub returns: Moments,
     /// Each row's discounted return so far; empty if rewards are not normalised.
     pub row_returns: Vec<f64>,
-    input: Input,
+    encoder: EncoderSpec,
 }
 
 impl RunningStatistics {
     /// Empty statistics, as the setup asks for.
-    pub fn new(setup: &PpoSetup, input: &Input) -> Self {
-        let len = match input {
-            Input::Real { len } | Input::Bytes { len, .. } if setup.normalize_observations => *len,
-            _ => 0,
-        };
+    pub fn new(setup: &PpoSetup, encoder: &EncoderSpec) -> Self {
+        let len = if setup.normalize_observations { encoder.normalizable() } else { 0 };
         Self {
             observations: Moments::new(len),
             returns: Moments::new(1),
             row_returns: vec![0.0; if setup.normalize_rewards { setup.rows } else { 0 }],
-            input: input.clone(),
+            encoder: encoder.clone(),
         }
     }
 
@@ -66,7 +63,7 @@ impl RunningStatistics {
     /// Merges a rollout into the statistics that later iterations act and learn with.
     pub fn update(&mut self, rollout: &Rollout, settings: &IterationSettings, threads: &mut ParallelFor) {
         if self.normalizes_observations() {
-            merge_observations(rollout, &self.input, &mut self.observations, threads);
+            merge_observations(rollout, &self.encoder, &mut self.observations, threads);
         }
         if self.normalizes_rewards() {
             let (gamma, scale) = (settings.ppo.gamma, settings.reward_scale);
@@ -88,7 +85,7 @@ pub fn fill_advantages(gae: Gae, rollout: &mut Rollout, threads: &mut ParallelFo
 }
 
 /// Merges the observations that the learner acted on.
-fn merge_observations(rollout: &Rollout, input: &Input, moments: &mut Moments, threads: &mut ParallelFor) {
+fn merge_observations(rollout: &Rollout, encoder: &EncoderSpec, moments: &mut Moments, threads: &mut ParallelFor) {
     let width = moments.mean.len();
     let steps = rollout.horizon;
     let chunks: Vec<Mutex<Moments>> = (0..CHUNKS).map(|_| Mutex::new(Moments::new(width))).collect();
@@ -97,8 +94,8 @@ fn merge_observations(rollout: &Rollout, input: &Input, moments: &mut Moments, t
         for at in chunk * steps / CHUNKS * rollout.rows..(chunk + 1) * steps / CHUNKS * rollout.rows {
             if rollout.valid[at] && rollout.policy[at] == 0 {
                 let bytes = &rollout.obs[at * rollout.obs_bytes..][..rollout.obs_bytes];
-                match *input {
-                    Input::Bytes { high, .. } => {
+                match *encoder {
+                    EncoderSpec::Bytes { high, .. } => {
                         moments.push(bytes.iter().map(|x| f64::from(f32::from(*x) * (1.0 / f32::from(high)))));
                     }
                     _ => moments

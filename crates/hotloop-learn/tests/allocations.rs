@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use hotloop_core::group::Autoreset;
 use hotloop_core::pool::{Pool, Setup};
 use hotloop_learn::cancel::CancelToken;
-use hotloop_learn::learner::{IterationSettings, PpoLearner, PpoSetup, input_for};
+use hotloop_learn::learner::{IterationSettings, PpoLearner, PpoSetup};
 use hotloop_learn::nn::activation::Activation;
-use hotloop_learn::nn::spec::{Cell, Head, MemorySpec, PolicySpec};
+use hotloop_learn::nn::spec::{Cell, EncoderSpec, Head, MemorySpec, PolicySpec};
 use hotloop_learn::ppo::config::Settings;
 
 struct Counting;
@@ -47,7 +47,7 @@ fn learner(memory: Option<MemorySpec>) -> PpoLearner {
     };
     let spec = Pool::new(Arc::new(env.into()), &setup).unwrap().spec().clone();
     let policy = PolicySpec {
-        input: input_for(&spec.observation, 0),
+        encoder: EncoderSpec::for_observation(&spec.observation, 0),
         hidden: vec![64, 64],
         activation: Activation::Tanh,
         shared: true,

@@ -1,7 +1,7 @@
 //! The product behind every layer: one chain of fused multiply-adds per element, at every width and for every size.
 
 use hotloop_core::simd::{Isa, Kernel, Simd};
-use hotloop_learn::nn::matmul::{Into, Left, Plain, Right, Size, Start, multiply};
+use hotloop_learn::nn::matmul::{Identity, Init, RowMajor, RowMajorMut, Size, Strided, multiply};
 use proptest::prelude::*;
 
 struct Product<'a> {
@@ -18,10 +18,10 @@ impl Kernel for Product<'_> {
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
         let Size { cols, inner, .. } = self.size;
-        let (a, b) = (Left { at: self.a.as_ptr(), row: inner, col: 1 }, Right { at: self.b.as_ptr(), row: cols });
-        let into = Into { at: self.c.as_mut_ptr(), row: cols };
+        let (a, b) = (Strided { at: self.a.as_ptr(), row: inner, col: 1 }, RowMajor { at: self.b.as_ptr(), row: cols });
+        let into = RowMajorMut { at: self.c.as_mut_ptr(), row: cols };
         // SAFETY: the slices have the sizes that `size` says.
-        unsafe { multiply(simd, self.size, a, b, into, Start::Row(self.start.as_ptr()), Plain) };
+        unsafe { multiply(simd, self.size, a, b, into, Init::Row(self.start.as_ptr()), Identity) };
     }
 }
 

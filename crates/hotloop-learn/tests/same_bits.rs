@@ -8,9 +8,9 @@ use hotloop_core::options::Value;
 use hotloop_core::pool::{FramePointers, Pool, Seeds, Setup};
 use hotloop_core::simd::Isa;
 use hotloop_learn::cancel::CancelToken;
-use hotloop_learn::learner::{IterationSettings, PpoLearner, PpoSetup, input_for};
+use hotloop_learn::learner::{IterationSettings, PpoLearner, PpoSetup};
 use hotloop_learn::nn::activation::Activation;
-use hotloop_learn::nn::spec::{Cell, Head, MemorySpec, PolicySpec};
+use hotloop_learn::nn::spec::{Cell, EncoderSpec, Head, MemorySpec, PolicySpec};
 use hotloop_learn::ppo::config::Settings;
 
 struct Case {
@@ -93,7 +93,7 @@ fn train(case: &Case, isa: Isa, threads: usize) -> Vec<u32> {
         hotloop_core::space::Action::Continuous { low, .. } => Head::Gaussian { dims: low.len(), log_std: -0.5 },
     };
     let policy = PolicySpec {
-        input: input_for(&spec.observation, case.embedding),
+        encoder: EncoderSpec::for_observation(&spec.observation, case.embedding),
         hidden: case.hidden.clone(),
         activation: case.activation,
         shared: case.shared,

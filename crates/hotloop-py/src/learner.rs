@@ -409,7 +409,7 @@ impl PpoLearner {
             put_named(&policy, &mut params, &arrays, "")?;
             policy.params = params;
             policy.refresh();
-            let mut features = Features::new(&spec.input);
+            let mut features = Features::new(&spec.encoder);
             if statistics.contains("observations.count")? {
                 let mut moments = Moments::new(env.observation.len());
                 put_moments(&mut moments, "observations", &statistics)?;

@@ -1,10 +1,10 @@
 //! Conversion of policy descriptions and iteration settings.
 
 use hotloop_core::space::Action;
-use hotloop_learn::learner::{IterationSettings, input_for};
+use hotloop_learn::learner::IterationSettings;
 use hotloop_learn::memory::require_policy;
 use hotloop_learn::nn::activation::Activation;
-use hotloop_learn::nn::spec::{Cell, Head, MemorySpec, PolicySpec};
+use hotloop_learn::nn::spec::{Cell, EncoderSpec, Head, MemorySpec, PolicySpec};
 use hotloop_learn::ppo::config::Settings;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -40,7 +40,7 @@ pub fn policy_spec(env: &hotloop_core::env::Spec, description: &Bound<'_, PyDict
     let (size, layers) = (take(&description, "memory_size", 128)?, take(&description, "memory_layers", 1)?);
     let cell = Cell::parse(&memory).map_err(PyValueError::new_err)?;
     let spec = PolicySpec {
-        input: input_for(&env.observation, embedding),
+        encoder: EncoderSpec::for_observation(&env.observation, embedding),
         hidden: take(&description, "hidden", vec![64, 64])?,
         activation: Activation::parse(&activation).map_err(PyValueError::new_err)?,
         shared: take(&description, "shared", true)?,

@@ -3,7 +3,7 @@
 use hotloop_core::math;
 use hotloop_core::simd::{Floats, Simd};
 
-use super::matmul::Finish;
+use super::matmul::Epilogue;
 
 /// The nonlinearity between dense layers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,13 +37,13 @@ impl Activation {
 }
 
 /// An activation known when compiling, so that it is inlined into the product.
-pub trait Curve: Copy + Default {
-    /// Whether `slope` wants the input instead of the output.
+pub trait ActivationFn: Copy + Default {
+    /// Whether `derivative` wants the input instead of the output.
     const NEEDS_INPUT: bool;
     /// The value at `x`.
     fn value<S: Simd>(simd: S, x: S::F) -> S::F;
     /// The derivative, from the output, or from the input if `NEEDS_INPUT`.
-    fn slope<S: Simd>(simd: S, x: S::F) -> S::F;
+    fn derivative<S: Simd>(simd: S, x: S::F) -> S::F;
 }
 
 /// [`Activation::Tanh`].
@@ -59,26 +59,26 @@ pub struct Silu;
 #[derive(Clone, Copy, Default)]
 pub struct Gelu;
 
-impl Curve for Tanh {
+impl ActivationFn for Tanh {
     const NEEDS_INPUT: bool = false;
     #[inline(always)]
     fn value<S: Simd>(simd: S, x: S::F) -> S::F {
         math::tanh(simd, x)
     }
     #[inline(always)]
-    fn slope<S: Simd>(simd: S, y: S::F) -> S::F {
+    fn derivative<S: Simd>(simd: S, y: S::F) -> S::F {
         y.fnma(y, simd.f(1.0))
     }
 }
 
-impl Curve for Relu {
+impl ActivationFn for Relu {
     const NEEDS_INPUT: bool = false;
     #[inline(always)]
     fn value<S: Simd>(simd: S, x: S::F) -> S::F {
         x.max(simd.f(0.0))
     }
     #[inline(always)]
-    fn slope<S: Simd>(simd: S, y: S::F) -> S::F {
+    fn derivative<S: Simd>(simd: S, y: S::F) -> S::F {
         simd.f(1.0).select(simd.f(0.0).lt(y), simd.f(0.0))
     }
 }
@@ -88,14 +88,14 @@ fn logistic<S: Simd>(simd: S, x: S::F) -> S::F {
     simd.f(1.0) / (simd.f(1.0) + math::exp(simd, -x))
 }
 
-impl Curve for Silu {
+impl ActivationFn for Silu {
     const NEEDS_INPUT: bool = true;
     #[inline(always)]
     fn value<S: Simd>(simd: S, x: S::F) -> S::F {
         x * logistic(simd, x)
     }
     #[inline(always)]
-    fn slope<S: Simd>(simd: S, x: S::F) -> S::F {
+    fn derivative<S: Simd>(simd: S, x: S::F) -> S::F {
         let p = logistic(simd, x);
         (x * p).fma(simd.f(1.0) - p, p)
     }
@@ -104,7 +104,7 @@ impl Curve for Silu {
 const GELU_SCALE: f32 = 0.797_884_6; // sqrt(2 / pi)
 const GELU_CUBE: f32 = 0.044_715;
 
-impl Curve for Gelu {
+impl ActivationFn for Gelu {
     const NEEDS_INPUT: bool = true;
     #[inline(always)]
     fn value<S: Simd>(simd: S, x: S::F) -> S::F {
@@ -113,7 +113,7 @@ impl Curve for Gelu {
         half.fma(math::tanh(simd, inner), half)
     }
     #[inline(always)]
-    fn slope<S: Simd>(simd: S, x: S::F) -> S::F {
+    fn derivative<S: Simd>(simd: S, x: S::F) -> S::F {
         let square = x * x;
         let t = math::tanh(simd, simd.f(GELU_SCALE) * (simd.f(GELU_CUBE) * square).fma(x, x));
         let inner_slope = simd.f(GELU_SCALE) * simd.f(3.0 * GELU_CUBE).fma(square, simd.f(1.0));
@@ -122,16 +122,16 @@ impl Curve for Gelu {
     }
 }
 
-/// Stores the activation of a sum; its input goes to a second matrix of the same layout where the slope needs it.
+/// Stores the activation of a sum; its input goes to a second matrix of the same layout where the derivative needs it.
 #[derive(Clone, Copy)]
-pub struct Activate<C> {
+pub struct ActivationForward<C> {
     /// Which one.
-    pub curve: C,
+    pub function: C,
     /// From an element of C to its place in the matrix of inputs, in elements.
     pub input: isize,
 }
 
-impl<C: Curve> Finish for Activate<C> {
+impl<C: ActivationFn> Epilogue for ActivationForward<C> {
     #[inline(always)]
     unsafe fn apply<S: Simd>(self, simd: S, sum: S::F, at: *mut f32) -> S::F {
         if C::NEEDS_INPUT {
@@ -144,18 +144,18 @@ impl<C: Curve> Finish for Activate<C> {
 
 /// Turns the gradient of an activation's output, which replaces that output, into the gradient of its input.
 #[derive(Clone, Copy)]
-pub struct Descend<C> {
+pub struct ActivationBackward<C> {
     /// Which one.
-    pub curve: C,
-    /// As in [`Activate`].
+    pub function: C,
+    /// As in [`ActivationForward`].
     pub input: isize,
 }
 
-impl<C: Curve> Finish for Descend<C> {
+impl<C: ActivationFn> Epilogue for ActivationBackward<C> {
     #[inline(always)]
     unsafe fn apply<S: Simd>(self, simd: S, sum: S::F, at: *mut f32) -> S::F {
         // SAFETY: as above.
         let known = unsafe { simd.load(if C::NEEDS_INPUT { at.offset(self.input) } else { at }.cast_const()) };
-        sum * C::slope(simd, known)
+        sum * C::derivative(simd, known)
     }
 }

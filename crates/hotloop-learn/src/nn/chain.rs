@@ -5,7 +5,7 @@
 
 use hotloop_core::simd::{BLOCK, Floats, Kernel, Simd};
 
-use super::matmul::{Finish, Into, Left};
+use super::matmul::{Epilogue, RowMajorMut, Strided};
 
 /// Sums of `ROWS` rows and `VECS` vectors of columns.
 pub type Sums<S, const ROWS: usize, const VECS: usize> = [[<S as Simd>::F; VECS]; ROWS];
@@ -18,7 +18,7 @@ pub type Sums<S, const ROWS: usize, const VECS: usize> = [[<S as Simd>::F; VECS]
 pub unsafe fn accumulate<S: Simd, const ROWS: usize, const VECS: usize>(
     simd: S,
     sums: &mut Sums<S, ROWS, VECS>,
-    a: Left,
+    a: Strided,
     (b, b_row): (*const f32, usize),
     vectors: [usize; VECS],
     inner: usize,
@@ -87,7 +87,7 @@ pub struct Span {
     pub len: usize,
 }
 
-/// `C = finish(C or 0 + A B)` where A lies in panels, as gates do, of which only some spans of columns take part.
+/// `C = epilogue(C or 0 + A B)` where A lies in panels, as gates do, of which only some spans of columns take part.
 pub struct FromPanels<'a, F> {
     /// Rows of A and C.
     pub rows: usize,
@@ -106,22 +106,22 @@ pub struct FromPanels<'a, F> {
     /// The first element of B, which has a row of `cols` for each column that takes part, panel by panel.
     pub b: *const f32,
     /// Where sums go.
-    pub c: Into,
+    pub c: RowMajorMut,
     /// Whether they start with what is there.
     pub adds: bool,
     /// What is done with them.
-    pub finish: F,
+    pub epilogue: F,
 }
 
 impl<'a, F> FromPanels<'a, F> {
     /// The same product, finished in another way.
-    pub fn with<G: Finish>(self, finish: G) -> FromPanels<'a, G> {
+    pub fn with<G: Epilogue>(self, epilogue: G) -> FromPanels<'a, G> {
         let Self { rows, cols, panels, a, a_panel, a_row, spans, b, c, adds, .. } = self;
-        FromPanels { rows, cols, panels, a, a_panel, a_row, spans, b, c, adds, finish }
+        FromPanels { rows, cols, panels, a, a_panel, a_row, spans, b, c, adds, epilogue }
     }
 }
 
-impl<F: Finish> Kernel for FromPanels<'_, F> {
+impl<F: Epilogue> Kernel for FromPanels<'_, F> {
     type Output = ();
 
     #[inline(always)]
@@ -152,7 +152,7 @@ struct Columns<'a, F, const VECS: usize> {
     col: usize,
 }
 
-impl<F: Finish, const VECS: usize> Rows for Columns<'_, F, VECS> {
+impl<F: Epilogue, const VECS: usize> Rows for Columns<'_, F, VECS> {
     #[inline(always)]
     unsafe fn rows<S: Simd, const ROWS: usize>(&self, simd: S, first: usize) {
         let p = self.product;
@@ -172,7 +172,7 @@ impl<F: Finish, const VECS: usize> Rows for Columns<'_, F, VECS> {
             for panel in 0..p.panels {
                 let row = p.a.add(panel * p.a_panel + first * p.a_row);
                 for span in p.spans {
-                    let a = Left { at: row.add(span.first), row: p.a_row, col: 1 };
+                    let a = Strided { at: row.add(span.first), row: p.a_row, col: 1 };
                     accumulate(simd, &mut sums, a, (b, p.cols), vectors, span.len);
                     b = b.add(span.len * p.cols);
                 }
@@ -180,7 +180,7 @@ impl<F: Finish, const VECS: usize> Rows for Columns<'_, F, VECS> {
             for (r, sum) in sums.iter().enumerate() {
                 for (v, x) in sum.iter().enumerate() {
                     let at = place(r, v);
-                    p.finish.apply(simd, *x, at).store(at);
+                    p.epilogue.apply(simd, *x, at).store(at);
                 }
             }
         }
@@ -237,7 +237,7 @@ impl<const VECS: usize> Rows for SimdGroup<'_, VECS> {
                     *x = simd.load(place(r, v));
                 }
             }
-            let a = Left { at: p.a.add(first), row: 1, col: p.a_row };
+            let a = Strided { at: p.a.add(first), row: 1, col: p.a_row };
             accumulate(simd, &mut sums, a, (p.b.add(self.lane), p.b_row), p.vectors, p.rows);
             for (r, sum) in sums.iter().enumerate() {
                 for (v, x) in sum.iter().enumerate() {

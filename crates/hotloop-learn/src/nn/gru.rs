@@ -4,14 +4,14 @@ use hotloop_core::math::{logistic, tanh};
 use hotloop_core::simd::{BLOCK, Floats, Kernel, Simd};
 
 use super::chain::{Rows, accumulate, by_rows};
-use super::matmul::Left;
-use super::memory::{Back, Step};
+use super::matmul::Strided;
+use super::memory::{BackwardStep, Step};
 
 const GATES: usize = 3;
 /// Where each gate's block begins in a row of the weights: r, z, n.
 const WEIGHTS: [usize; GATES] = [0, BLOCK, 2 * BLOCK];
 /// Where each block begins in a row of what is kept: r, z, n, and n's part that comes from the memory.
-const KEPT: [usize; 4] = [0, BLOCK, 2 * BLOCK, 3 * BLOCK];
+const SAVED: [usize; 4] = [0, BLOCK, 2 * BLOCK, 3 * BLOCK];
 
 /// A step forward.
 pub struct Forward<'a>(pub &'a Step);
@@ -42,14 +42,14 @@ impl Rows for Units<'_> {
         unsafe {
             let bias = step.bias.add(panel * stride + lane);
             let mut sums = [WEIGHTS.map(|block| simd.load(bias.add(block))); ROWS];
-            let x = Left { at: step.x.add(first * step.x_row), row: step.x_row, col: 1 };
+            let x = Strided { at: step.x.add(first * step.x_row), row: step.x_row, col: 1 };
             let weights = step.input.add(panel * step.inputs * stride + lane);
             accumulate(simd, &mut sums, x, (weights, stride), WEIGHTS, step.inputs);
             // The candidate's sum rests while its other part is made in its place.
             let seen = sums.map(|[_, _, n]| n);
             let hidden_bias = simd.load(step.hidden_bias.add(self.unit));
             sums.iter_mut().for_each(|sum| sum[2] = hidden_bias);
-            let h = Left { at: step.h.add(first * step.width), row: step.width, col: 1 };
+            let h = Strided { at: step.h.add(first * step.width), row: step.width, col: 1 };
             let weights = step.hidden.add(panel * step.size * stride + lane);
             accumulate(simd, &mut sums, h, (weights, stride), WEIGHTS, step.size);
             for (r, ([reset, z, recalled], seen)) in sums.into_iter().zip(seen).enumerate() {
@@ -58,9 +58,9 @@ impl Rows for Units<'_> {
                 let n = tanh(simd, reset.fma(recalled, seen));
                 let before = simd.load(step.h.add(place));
                 z.fma(before - n, n).store(step.h_out.add(place));
-                if step.keeps {
-                    let kept = step.gates.add(panel * step.panel + (first + r) * KEPT.len() * BLOCK + lane);
-                    for (block, x) in KEPT.into_iter().zip([reset, z, n, recalled]) {
+                if step.training {
+                    let kept = step.gates.add(panel * step.panel + (first + r) * SAVED.len() * BLOCK + lane);
+                    for (block, x) in SAVED.into_iter().zip([reset, z, n, recalled]) {
                         x.store(kept.add(block));
                     }
                 }
@@ -70,7 +70,7 @@ impl Rows for Units<'_> {
 }
 
 /// A step back: what was kept becomes its gradient, and the direct part of what goes further back is left in `dh`.
-pub struct Backward<'a>(pub &'a Back<'a>);
+pub struct Backward<'a>(pub &'a BackwardStep<'a>);
 
 impl Kernel for Backward<'_> {
     type Output = ();
@@ -80,24 +80,24 @@ impl Kernel for Backward<'_> {
         let Step { width, rows, .. } = *self.0.step;
         let (step, one) = (self.0.step, simd.f(1.0));
         for row in 0..rows {
-            let decides = self.0.decides[row];
+            let valid = self.0.valid[row];
             for unit in (0..width).step_by(S::LANES) {
                 let (panel, lane, place) = (unit / BLOCK, unit % BLOCK, row * width + unit);
                 // SAFETY: as above; the gradients have rows like those of `h`.
                 unsafe {
-                    let kept = step.gates.add(panel * step.panel + row * KEPT.len() * BLOCK + lane);
-                    if !decides {
+                    let kept = step.gates.add(panel * step.panel + row * SAVED.len() * BLOCK + lane);
+                    if !valid {
                         // The memory went through unchanged, and so do its gradients.
-                        KEPT.into_iter().for_each(|block| simd.f(0.0).store(kept.add(block)));
+                        SAVED.into_iter().for_each(|block| simd.f(0.0).store(kept.add(block)));
                         continue;
                     }
-                    let [reset, z, n, recalled] = KEPT.map(|block| simd.load(kept.add(block)));
+                    let [reset, z, n, recalled] = SAVED.map(|block| simd.load(kept.add(block)));
                     let dh = simd.load(self.0.out.add(place)) + simd.load(self.0.dh.add(place));
                     let before = simd.load(step.h.add(place));
                     let dn = dh * (one - z) * n.fnma(n, one);
-                    let slopes =
+                    let gradients =
                         [dn * recalled * (reset * (one - reset)), dh * (before - n) * (z * (one - z)), dn, dn * reset];
-                    for (block, x) in KEPT.into_iter().zip(slopes) {
+                    for (block, x) in SAVED.into_iter().zip(gradients) {
                         x.store(kept.add(block));
                     }
                     (dh * z).store(self.0.dh.add(place));

@@ -4,8 +4,8 @@ use hotloop_core::math::{logistic, tanh};
 use hotloop_core::simd::{BLOCK, Floats, Kernel, Simd};
 
 use super::chain::{Rows, accumulate, by_rows};
-use super::matmul::Left;
-use super::memory::{Back, Step};
+use super::matmul::Strided;
+use super::memory::{BackwardStep, Step};
 
 const GATES: usize = 4;
 /// Where each gate's block begins in a row of a panel: i, f, g, o.
@@ -40,10 +40,10 @@ impl Rows for Units<'_> {
         unsafe {
             let bias = step.bias.add(panel * stride + lane);
             let mut sums = [BLOCKS.map(|block| simd.load(bias.add(block))); ROWS];
-            let x = Left { at: step.x.add(first * step.x_row), row: step.x_row, col: 1 };
+            let x = Strided { at: step.x.add(first * step.x_row), row: step.x_row, col: 1 };
             let weights = step.input.add(panel * step.inputs * stride + lane);
             accumulate(simd, &mut sums, x, (weights, stride), BLOCKS, step.inputs);
-            let h = Left { at: step.h.add(first * step.width), row: step.width, col: 1 };
+            let h = Strided { at: step.h.add(first * step.width), row: step.width, col: 1 };
             let weights = step.hidden.add(panel * step.size * stride + lane);
             accumulate(simd, &mut sums, h, (weights, stride), BLOCKS, step.size);
             for (r, [i, f, g, o]) in sums.into_iter().enumerate() {
@@ -54,7 +54,7 @@ impl Rows for Units<'_> {
                 let squashed = tanh(simd, c);
                 c.store(step.c_out.add(place));
                 (o * squashed).store(step.h_out.add(place));
-                if step.keeps {
+                if step.training {
                     squashed.store(step.tanh.add(place));
                     let gates = step.gates.add(panel * step.panel + (first + r) * stride + lane);
                     for (block, x) in BLOCKS.into_iter().zip([i, f, g, o]) {
@@ -67,7 +67,7 @@ impl Rows for Units<'_> {
 }
 
 /// A step back: gates become their gradients, and what goes further back is left in `dh` and `dc`.
-pub struct Backward<'a>(pub &'a Back<'a>);
+pub struct Backward<'a>(pub &'a BackwardStep<'a>);
 
 impl Kernel for Backward<'_> {
     type Output = ();
@@ -77,13 +77,13 @@ impl Kernel for Backward<'_> {
         let Step { width, rows, .. } = *self.0.step;
         let (step, one) = (self.0.step, simd.f(1.0));
         for row in 0..rows {
-            let decides = self.0.decides[row];
+            let valid = self.0.valid[row];
             for unit in (0..width).step_by(S::LANES) {
                 let (panel, lane, place) = (unit / BLOCK, unit % BLOCK, row * width + unit);
                 // SAFETY: as above; the gradients have rows like those of `h`.
                 unsafe {
                     let gates = step.gates.add(panel * step.panel + row * GATES * BLOCK + lane);
-                    if !decides {
+                    if !valid {
                         // The memory went through unchanged, and so do its gradients.
                         BLOCKS.into_iter().for_each(|block| simd.f(0.0).store(gates.add(block)));
                         continue;
@@ -92,13 +92,13 @@ impl Kernel for Backward<'_> {
                     let tanh = simd.load(step.tanh.add(place));
                     let dh = simd.load(self.0.out.add(place)) + simd.load(self.0.dh.add(place));
                     let dc = (dh * o).fma(tanh.fnma(tanh, one), simd.load(self.0.dc.add(place)));
-                    let slopes = [
+                    let gradients = [
                         dc * g * (i * (one - i)),
                         dc * simd.load(step.c.add(place)) * (f * (one - f)),
                         dc * i * g.fnma(g, one),
                         dh * tanh * (o * (one - o)),
                     ];
-                    for (block, x) in BLOCKS.into_iter().zip(slopes) {
+                    for (block, x) in BLOCKS.into_iter().zip(gradients) {
                         x.store(gates.add(block));
                     }
                     (dc * f).store(self.0.dc.add(place));

@@ -7,7 +7,7 @@ use hotloop_core::simd::{BLOCK, Floats, Kernel, Simd};
 
 /// A matrix that is read one element at a time, in any layout.
 #[derive(Clone, Copy)]
-pub struct Left {
+pub struct Strided {
     /// The first element.
     pub at: *const f32,
     /// From a row to the next.
@@ -18,7 +18,7 @@ pub struct Left {
 
 /// A matrix with contiguous rows.
 #[derive(Clone, Copy)]
-pub struct Right {
+pub struct RowMajor {
     /// The first element.
     pub at: *const f32,
     /// From a row to the next.
@@ -27,7 +27,7 @@ pub struct Right {
 
 /// Where results go, rows contiguous.
 #[derive(Clone, Copy)]
-pub struct Into {
+pub struct RowMajorMut {
     /// The first element.
     pub at: *mut f32,
     /// From a row to the next.
@@ -36,7 +36,7 @@ pub struct Into {
 
 /// What a chain starts with.
 #[derive(Clone, Copy)]
-pub enum Start {
+pub enum Init {
     /// Nothing.
     Zero,
     /// The same row for every row of C.
@@ -44,11 +44,11 @@ pub enum Start {
     /// One number for every row of C.
     Column(*const f32),
     /// What C holds.
-    Sum,
+    Existing,
 }
 
 /// What happens to a finished chain before it is stored.
-pub trait Finish: Copy {
+pub trait Epilogue: Copy {
     /// The value to store at `at`, which still holds what was there before.
     ///
     /// # Safety
@@ -58,9 +58,9 @@ pub trait Finish: Copy {
 
 /// The sum itself.
 #[derive(Clone, Copy)]
-pub struct Plain;
+pub struct Identity;
 
-impl Finish for Plain {
+impl Epilogue for Identity {
     #[inline(always)]
     unsafe fn apply<S: Simd>(self, _: S, sum: S::F, _: *mut f32) -> S::F {
         sum
@@ -78,62 +78,78 @@ pub struct Size {
     pub inner: usize,
 }
 
-/// `C = finish(start + A B)`.
+/// `C = epilogue(start + A B)`.
 ///
 /// # Safety
 /// The matrices have the sizes that `size` says, and C overlaps neither A nor B.
 #[inline(always)]
-pub unsafe fn multiply<S: Simd, F: Finish>(simd: S, size: Size, a: Left, b: Right, c: Into, start: Start, finish: F) {
+pub unsafe fn multiply<S: Simd, F: Epilogue>(
+    simd: S,
+    size: Size,
+    a: Strided,
+    b: RowMajor,
+    c: RowMajorMut,
+    start: Init,
+    epilogue: F,
+) {
     debug_assert!(size.cols.is_multiple_of(BLOCK));
-    simd.call(Multiply { size, a, b, c, start, finish });
+    simd.call(Multiply { size, a, b, c, start, epilogue });
 }
 
-/// A product: compiled once for each way to finish it, not once for each place that needs it.
+/// A product: compiled once for each epilogue, not once for each place that needs it.
 struct Multiply<F> {
     size: Size,
-    a: Left,
-    b: Right,
-    c: Into,
-    start: Start,
-    finish: F,
+    a: Strided,
+    b: RowMajor,
+    c: RowMajorMut,
+    start: Init,
+    epilogue: F,
 }
 
-impl<F: Finish> Kernel for Multiply<F> {
+impl<F: Epilogue> Kernel for Multiply<F> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
-        let Self { size, a, b, c, start, finish } = self;
+        let Self { size, a, b, c, start, epilogue } = self;
         // SAFETY: whoever called `multiply` promised it.
-        unsafe { panels(simd, size, a, b, c, start, finish) };
+        unsafe { panels(simd, size, a, b, c, start, epilogue) };
     }
 }
 
 #[inline(always)]
-unsafe fn panels<S: Simd, F: Finish>(simd: S, size: Size, a: Left, b: Right, c: Into, start: Start, finish: F) {
+unsafe fn panels<S: Simd, F: Epilogue>(
+    simd: S,
+    size: Size,
+    a: Strided,
+    b: RowMajor,
+    c: RowMajorMut,
+    start: Init,
+    epilogue: F,
+) {
     let mut col = 0;
     // SAFETY: the caller's promise, column by column.
     unsafe {
         if S::LANES == 16 {
             while size.cols - col >= 64 {
-                panel::<S, F, 4, 4>(simd, size, a, b, c, start, finish, col);
+                panel::<S, F, 4, 4>(simd, size, a, b, c, start, epilogue, col);
                 col += 64;
             }
             if size.cols - col >= 32 {
-                panel::<S, F, 8, 2>(simd, size, a, b, c, start, finish, col);
+                panel::<S, F, 8, 2>(simd, size, a, b, c, start, epilogue, col);
                 col += 32;
             }
             if size.cols - col >= 16 {
-                panel::<S, F, 8, 1>(simd, size, a, b, c, start, finish, col);
+                panel::<S, F, 8, 1>(simd, size, a, b, c, start, epilogue, col);
             }
         } else if S::LANES == 8 {
             while col < size.cols {
-                panel::<S, F, 4, 2>(simd, size, a, b, c, start, finish, col);
+                panel::<S, F, 4, 2>(simd, size, a, b, c, start, epilogue, col);
                 col += 16;
             }
         } else {
             while col < size.cols {
-                panel::<S, F, 2, 4>(simd, size, a, b, c, start, finish, col);
+                panel::<S, F, 2, 4>(simd, size, a, b, c, start, epilogue, col);
                 col += 4;
             }
         }
@@ -143,29 +159,29 @@ unsafe fn panels<S: Simd, F: Finish>(simd: S, size: Size, a: Left, b: Right, c: 
 /// All rows of `VECS` vectors of columns.
 #[inline(always)]
 #[allow(clippy::too_many_arguments)] // all of a product's parts, handed on
-unsafe fn panel<S: Simd, F: Finish, const ROWS: usize, const VECS: usize>(
+unsafe fn panel<S: Simd, F: Epilogue, const ROWS: usize, const VECS: usize>(
     simd: S,
     size: Size,
-    a: Left,
-    b: Right,
-    c: Into,
-    start: Start,
-    finish: F,
+    a: Strided,
+    b: RowMajor,
+    c: RowMajorMut,
+    start: Init,
+    epilogue: F,
     col: usize,
 ) {
     let mut row = 0;
     // SAFETY: the caller's promise.
     unsafe {
         while size.rows - row >= ROWS {
-            tile::<S, F, ROWS, VECS>(simd, size.inner, a, b, c, start, finish, row, col);
+            tile::<S, F, ROWS, VECS>(simd, size.inner, a, b, c, start, epilogue, row, col);
             row += ROWS;
         }
         while size.rows - row >= 2 {
-            tile::<S, F, 2, VECS>(simd, size.inner, a, b, c, start, finish, row, col);
+            tile::<S, F, 2, VECS>(simd, size.inner, a, b, c, start, epilogue, row, col);
             row += 2;
         }
         if row < size.rows {
-            tile::<S, F, 1, VECS>(simd, size.inner, a, b, c, start, finish, row, col);
+            tile::<S, F, 1, VECS>(simd, size.inner, a, b, c, start, epilogue, row, col);
         }
     }
 }
@@ -173,14 +189,14 @@ unsafe fn panel<S: Simd, F: Finish, const ROWS: usize, const VECS: usize>(
 /// A block of C that stays in registers.
 #[inline(always)]
 #[allow(clippy::too_many_arguments)] // as above
-unsafe fn tile<S: Simd, F: Finish, const ROWS: usize, const VECS: usize>(
+unsafe fn tile<S: Simd, F: Epilogue, const ROWS: usize, const VECS: usize>(
     simd: S,
     inner: usize,
-    a: Left,
-    b: Right,
-    c: Into,
-    start: Start,
-    finish: F,
+    a: Strided,
+    b: RowMajor,
+    c: RowMajorMut,
+    start: Init,
+    epilogue: F,
     row: usize,
     col: usize,
 ) {
@@ -188,8 +204,8 @@ unsafe fn tile<S: Simd, F: Finish, const ROWS: usize, const VECS: usize>(
     // SAFETY: the caller's promise.
     unsafe {
         match start {
-            Start::Zero => {}
-            Start::Row(bias) => {
+            Init::Zero => {}
+            Init::Row(bias) => {
                 for v in 0..VECS {
                     let x = simd.load(bias.add(col + v * S::LANES));
                     for sum in &mut sums {
@@ -197,12 +213,12 @@ unsafe fn tile<S: Simd, F: Finish, const ROWS: usize, const VECS: usize>(
                     }
                 }
             }
-            Start::Column(bias) => {
+            Init::Column(bias) => {
                 for (r, sum) in sums.iter_mut().enumerate() {
                     *sum = [simd.f(*bias.add(row + r)); VECS];
                 }
             }
-            Start::Sum => {
+            Init::Existing => {
                 for (r, sum) in sums.iter_mut().enumerate() {
                     for (v, x) in sum.iter_mut().enumerate() {
                         *x = simd.load(c.at.add((row + r) * c.row + col + v * S::LANES));
@@ -229,7 +245,7 @@ unsafe fn tile<S: Simd, F: Finish, const ROWS: usize, const VECS: usize>(
         for (r, sum) in sums.iter().enumerate() {
             for (v, x) in sum.iter().enumerate() {
                 let at = c.at.add((row + r) * c.row + col + v * S::LANES);
-                finish.apply(simd, *x, at).store(at);
+                epilogue.apply(simd, *x, at).store(at);
             }
         }
     }

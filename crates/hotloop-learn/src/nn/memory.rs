@@ -1,26 +1,25 @@
 //! What a network remembers from step to step: layers of LSTM or GRU cells between its dense layers and its outputs.
 //!
 //! A tile of rows takes one step at a time. Its memory before and after the step are buffers of their own, so that what
-//! becomes of it (a row that does not decide keeps it, the end of an episode empties it) is the caller's to say.
+//! becomes of it (a row that does not decide training it, the end of an episode empties it) is the caller's to say.
 
 use hotloop_core::simd::{BLOCK, Floats, Simd};
 
 use super::buffer::Buffer;
 use super::chain::{FromPanels, IntoPanel, Span};
-use super::matmul::{Finish, Into, Plain};
-use super::net::TILE;
+use super::matmul::{Epilogue, Identity, RowMajorMut};
 use super::spec::{Array, Arrays, Cell, MemorySpec, Role, padded};
 use super::{gru, lstm};
 
-/// What the gate that keeps the memory starts with (the LSTM's forget gate, the GRU's update gate): at first more is
+/// What the gate that training the memory starts with (the LSTM's forget gate, the GRU's update gate): at first more is
 /// kept than forgotten, so that gradients reach back.
-const KEEP_BIAS: f32 = 1.0;
+const KEEP_GATE_BIAS: f32 = 1.0;
 /// The largest memory that is built.
-pub const MOST_UNITS: usize = 4096;
+pub const MAX_UNITS: usize = 4096;
 /// The most layers of a memory.
-pub const MOST_LAYERS: usize = 16;
+pub const MAX_LAYERS: usize = 16;
 /// Numbers kept of a block of units for the way back: the LSTM's four gates, or the GRU's three and a half.
-const KEPT: usize = 4 * BLOCK;
+const SAVED: usize = 4 * BLOCK;
 
 /// One layer's arrays.
 #[derive(Clone, Debug)]
@@ -36,7 +35,7 @@ struct Layer {
     /// The GRU's second bias of its candidate.
     hidden_bias: Option<usize>,
     /// Where the transposed weights of both kinds lie.
-    mirror: (usize, usize),
+    transposed: (usize, usize),
 }
 
 /// A memory's layers.
@@ -45,7 +44,9 @@ pub struct Memory {
     /// What it was built from.
     pub spec: MemorySpec,
     layers: Vec<Layer>,
-    mirror_len: usize,
+    transposed_len: usize,
+    /// Rows of a tile.
+    tile: usize,
 }
 
 /// A tile of rows in one layer, at one step.
@@ -62,11 +63,13 @@ struct LayerTile {
 
 /// A tile of rows at one step.
 pub struct MemoryTile {
+    width: usize,
     layers: Vec<LayerTile>,
 }
 
 /// The gradient of the memory, on its way back through the steps.
 pub struct StateGradient {
+    width: usize,
     layers: Vec<[Buffer; 2]>,
     /// The gradient of what the layer in question puts out.
     out: Buffer,
@@ -89,7 +92,7 @@ pub struct Step {
     pub(super) bias: *const f32,
     pub(super) hidden_bias: *const f32,
     /// Whether what the way back needs is kept: the next two.
-    pub(super) keeps: bool,
+    pub(super) training: bool,
     pub(super) gates: *mut f32,
     pub(super) tanh: *mut f32,
     /// From a panel of gates to the next.
@@ -97,10 +100,10 @@ pub struct Step {
 }
 
 /// One layer's step back, as the cells see it.
-pub struct Back<'a> {
+pub struct BackwardStep<'a> {
     pub(super) step: &'a Step,
     /// Which rows decided.
-    pub(super) decides: &'a [bool],
+    pub(super) valid: &'a [bool],
     /// The gradient of what was put out.
     pub(super) out: *const f32,
     /// The gradient of `h` after the step, then that of `h` before it.
@@ -111,13 +114,13 @@ pub struct Back<'a> {
 
 impl Memory {
     /// Lays out a memory whose arrays are called `prefix`.`k`...
-    pub fn new(arrays: &mut Arrays, spec: MemorySpec, inputs: usize, prefix: &str) -> Self {
+    pub fn new(arrays: &mut Arrays, spec: MemorySpec, inputs: usize, prefix: &str, tile: usize) -> Self {
         let (gates, size) = (spec.cell.gates(), spec.size);
         let units = gates * padded(size);
-        let mut mirror_len = 0;
-        let mut mirror = |inputs: usize| {
-            mirror_len += units * padded(inputs);
-            mirror_len - units * padded(inputs)
+        let mut transposed_len = 0;
+        let mut transposed = |inputs: usize| {
+            transposed_len += units * padded(inputs);
+            transposed_len - units * padded(inputs)
         };
         let layers = (0..spec.layers).map(|k| {
             let inputs = if k == 0 { inputs } else { size };
@@ -128,28 +131,28 @@ impl Memory {
                 hidden: arrays.add(name("hidden.weight"), Role::Gates(gates), size, gates * size),
                 bias: arrays.add(name("bias"), Role::GateBias(gates), 1, gates * size),
                 hidden_bias: (spec.cell == Cell::Gru).then(|| arrays.add(name("hidden.bias"), Role::Vector, 1, size)),
-                mirror: (mirror(inputs), mirror(size)),
+                transposed: (transposed(inputs), transposed(size)),
             }
         });
-        Self { layers: layers.collect(), spec, mirror_len }
+        Self { layers: layers.collect(), spec, transposed_len, tile }
     }
 
     /// How many numbers the transposed weights take.
-    pub fn mirror_len(&self) -> usize {
-        self.mirror_len
+    pub fn transposed_len(&self) -> usize {
+        self.transposed_len
     }
 
     /// Copies the weights that the way back needs transposed: a row of inputs for each gate of each unit.
-    pub fn mirror(&self, params: &[f32], mirror: &mut [f32]) {
+    pub fn transpose(&self, params: &[f32], transposed: &mut [f32]) {
         let stride = self.spec.cell.gates() * BLOCK;
         for layer in &self.layers {
             for (from, to, inputs) in
-                [(layer.input, layer.mirror.0, layer.inputs), (layer.hidden, layer.mirror.1, self.spec.size)]
+                [(layer.input, layer.transposed.0, layer.inputs), (layer.hidden, layer.transposed.1, self.spec.size)]
             {
                 let width = padded(inputs);
                 for panel in 0..padded(self.spec.size) / BLOCK {
                     let weights = &params[from + panel * inputs * stride..][..inputs * stride];
-                    let turned = &mut mirror[to + panel * stride * width..][..stride * width];
+                    let turned = &mut transposed[to + panel * stride * width..][..stride * width];
                     for (input, row) in weights.chunks_exact(stride).enumerate() {
                         row.iter().enumerate().for_each(|(gate, x)| turned[gate * width + input] = *x);
                     }
@@ -158,24 +161,25 @@ impl Memory {
         }
     }
 
-    /// Room for a tile at one step; `keeps` if it will go back.
-    pub fn tile(&self, keeps: bool) -> MemoryTile {
+    /// Room for a tile at one step; `training` if it will go back.
+    pub fn tile(&self, training: bool) -> MemoryTile {
         let width = padded(self.spec.size);
         let lstm = self.spec.cell == Cell::Lstm;
-        let rows = |wanted: bool| Buffer::new(if wanted { TILE * width } else { 0 });
+        let rows = |wanted: bool| Buffer::new(if wanted { self.tile * width } else { 0 });
         let layer = |_: &Layer| LayerTile {
             before: [rows(true), rows(lstm)],
             after: [rows(true), rows(lstm)],
-            gates: Buffer::new(if keeps { TILE * width / BLOCK * KEPT } else { 0 }),
-            tanh: rows(keeps && lstm),
+            gates: Buffer::new(if training { self.tile * width / BLOCK * SAVED } else { 0 }),
+            tanh: rows(training && lstm),
         };
-        MemoryTile { layers: self.layers.iter().map(layer).collect() }
+        MemoryTile { width, layers: self.layers.iter().map(layer).collect() }
     }
 
     /// Room for a tile's gradient.
-    pub fn returning(&self) -> StateGradient {
-        let buffer = || Buffer::new(TILE * padded(self.spec.size));
-        StateGradient { layers: self.layers.iter().map(|_| [buffer(), buffer()]).collect(), out: buffer() }
+    pub fn state_gradient(&self) -> StateGradient {
+        let width = padded(self.spec.size);
+        let buffer = || Buffer::new(self.tile * width);
+        StateGradient { width, layers: self.layers.iter().map(|_| [buffer(), buffer()]).collect(), out: buffer() }
     }
 
     fn step(&self, params: &[f32], tile: &mut MemoryTile, k: usize, x: (*const f32, usize), rows: usize) -> Step {
@@ -197,10 +201,10 @@ impl Memory {
             hidden: at(layer.hidden),
             bias: at(layer.bias),
             hidden_bias: layer.hidden_bias.map_or(std::ptr::null(), at),
-            keeps: !tile.gates.is_empty(),
+            training: !tile.gates.is_empty(),
             gates: tile.gates.as_mut_ptr(),
             tanh: tile.tanh.as_mut_ptr(),
-            panel: TILE * KEPT,
+            panel: self.tile * SAVED,
         }
     }
 
@@ -225,36 +229,36 @@ impl Memory {
         }
     }
 
-    /// Takes the gradient one step back: adds the weights' to `gradient`, and replaces `x` by its own, as `finish` has
-    /// it. `returning` holds the gradient of the memory after the step, then that before it; the gradient of what the
+    /// Takes the gradient one step back: adds the weights' to `gradient`, and replaces `x` by its own, as `epilogue` has
+    /// it. `state` holds the gradient of the memory after the step, then that before it; the gradient of what the
     /// memory put out stands where that was.
     ///
     /// # Safety
-    /// As for `forward`, which has gone the same step with a tile that keeps.
+    /// As for `forward`, which has gone the same step with a tile that training.
     #[inline(always)]
     #[allow(clippy::too_many_arguments)] // all that a step back involves
-    pub unsafe fn backward<S: Simd, F: Finish>(
+    pub unsafe fn backward<S: Simd, F: Epilogue>(
         &self,
         simd: S,
         params: &[f32],
-        mirror: &[f32],
+        transposed: &[f32],
         x: *mut f32,
         tile: &mut MemoryTile,
-        returning: &mut StateGradient,
-        decides: &[bool],
-        finish: F,
+        state: &mut StateGradient,
+        valid: &[bool],
+        epilogue: F,
         gradient: &mut [f32],
     ) {
-        let rows = decides.len();
+        let rows = valid.len();
         let width = padded(self.spec.size);
         for k in (0..self.layers.len()).rev() {
             let layer = &self.layers[k];
             let fed = self.fed(tile, k, x);
             let top = k + 1 == self.layers.len();
-            let out = if top { tile.layers[k].after[0].as_ptr() } else { returning.out.as_ptr() };
+            let out = if top { tile.layers[k].after[0].as_ptr() } else { state.out.as_ptr() };
             let step = self.step(params, tile, k, fed, rows);
-            let [dh, dc] = &mut returning.layers[k];
-            let back = Back { step: &step, decides, out, dh: dh.as_mut_ptr(), dc: dc.as_mut_ptr() };
+            let [dh, dc] = &mut state.layers[k];
+            let back = BackwardStep { step: &step, valid, out, dh: dh.as_mut_ptr(), dc: dc.as_mut_ptr() };
             // SAFETY: `gradient` is laid out like `params`; all buffers have `rows` rows.
             unsafe {
                 match self.spec.cell {
@@ -263,25 +267,25 @@ impl Memory {
                 }
                 self.add_weights(simd, layer, &step, gradient);
                 let (seen, recalled) = self.spans();
-                let product = |spans, mirror_at: usize, inputs: usize, c, adds| FromPanels {
+                let product = |spans, transposed_at: usize, inputs: usize, c, adds| FromPanels {
                     rows,
                     cols: padded(inputs),
                     panels: width / BLOCK,
                     a: step.gates.cast_const(),
                     a_panel: step.panel,
-                    a_row: KEPT,
+                    a_row: SAVED,
                     spans,
-                    b: mirror[mirror_at..].as_ptr(),
-                    c: Into { at: c, row: padded(inputs) },
+                    b: transposed[transposed_at..].as_ptr(),
+                    c: RowMajorMut { at: c, row: padded(inputs) },
                     adds,
-                    finish: Plain,
+                    epilogue: Identity,
                 };
-                simd.call(product(recalled, layer.mirror.1, self.spec.size, back.dh, true));
+                simd.call(product(recalled, layer.transposed.1, self.spec.size, back.dh, true));
                 if k > 0 {
-                    simd.call(product(seen, layer.mirror.0, layer.inputs, returning.out.as_mut_ptr(), false));
+                    simd.call(product(seen, layer.transposed.0, layer.inputs, state.out.as_mut_ptr(), false));
                 } else {
-                    let plain = product(seen, layer.mirror.0, layer.inputs, x, false);
-                    simd.call(plain.with(finish));
+                    let plain = product(seen, layer.transposed.0, layer.inputs, x, false);
+                    simd.call(plain.with(epilogue));
                 }
             }
         }
@@ -290,7 +294,7 @@ impl Memory {
     /// Which columns of the gates' gradients belong to what a layer was fed, and which to what it remembered.
     fn spans(&self) -> (&'static [Span], &'static [Span]) {
         match self.spec.cell {
-            Cell::Lstm => (&[Span { first: 0, len: KEPT }], &[Span { first: 0, len: KEPT }]),
+            Cell::Lstm => (&[Span { first: 0, len: SAVED }], &[Span { first: 0, len: SAVED }]),
             Cell::Gru => (
                 &[Span { first: 0, len: 3 * BLOCK }],
                 &[Span { first: 0, len: 2 * BLOCK }, Span { first: 3 * BLOCK, len: BLOCK }],
@@ -305,14 +309,14 @@ impl Memory {
         for panel in 0..step.width / BLOCK {
             // SAFETY: the caller's promise.
             unsafe {
-                let slopes = step.gates.add(panel * step.panel).cast_const();
+                let gradients = step.gates.add(panel * step.panel).cast_const();
                 let sources = [
                     (step.x, step.x_row, layer.inputs, layer.input, [0, BLOCK, 2 * BLOCK]),
                     (step.h, step.width, step.size, layer.hidden, [0, BLOCK, 3 * BLOCK]),
                 ];
                 for (a, a_row, cols, at, vectors) in sources {
                     let c = gradient[at + panel * cols * width..].as_mut_ptr();
-                    let (rows, b, b_row) = (step.rows, slopes, KEPT);
+                    let (rows, b, b_row) = (step.rows, gradients, SAVED);
                     match self.spec.cell {
                         Cell::Lstm => {
                             let vectors = [0, BLOCK, 2 * BLOCK, 3 * BLOCK];
@@ -321,10 +325,10 @@ impl Memory {
                         Cell::Gru => simd.call(IntoPanel { rows, cols, a, a_row, b, b_row, vectors, c }),
                     }
                 }
-                add_rows(simd, slopes, width, step.rows, gradient[layer.bias + panel * width..].as_mut_ptr());
+                add_rows(simd, gradients, width, step.rows, gradient[layer.bias + panel * width..].as_mut_ptr());
                 if let Some(at) = layer.hidden_bias {
                     let to = gradient[at + panel * BLOCK..].as_mut_ptr();
-                    add_rows(simd, slopes.add(3 * BLOCK), BLOCK, step.rows, to);
+                    add_rows(simd, gradients.add(3 * BLOCK), BLOCK, step.rows, to);
                 }
             }
         }
@@ -339,7 +343,7 @@ unsafe fn add_rows<S: Simd>(simd: S, from: *const f32, width: usize, rows: usize
         unsafe {
             let mut sum = simd.load(to.add(col));
             for row in 0..rows {
-                sum = sum + simd.load(from.add(row * KEPT + col));
+                sum = sum + simd.load(from.add(row * SAVED + col));
             }
             sum.store(to.add(col));
         }
@@ -353,7 +357,7 @@ impl MemoryTile {
     }
 
     /// Sets the memory of a row before the step from numbers as they are kept: `h` and `c` of each layer.
-    pub fn recall(&mut self, spec: &MemorySpec, row: usize, numbers: &[f32]) {
+    pub fn load_state(&mut self, spec: &MemorySpec, row: usize, numbers: &[f32]) {
         let parts = numbers.chunks_exact(spec.size);
         let buffers = self.layers.iter_mut().flat_map(|layer| layer.before.iter_mut()).filter(|b| !b.is_empty());
         for (buffer, part) in buffers.zip(parts) {
@@ -362,7 +366,7 @@ impl MemoryTile {
     }
 
     /// Writes the memory of a row after the step.
-    pub fn keep(&self, spec: &MemorySpec, row: usize, numbers: &mut [f32]) {
+    pub fn store_state(&self, spec: &MemorySpec, row: usize, numbers: &mut [f32]) {
         let parts = numbers.chunks_exact_mut(spec.size);
         let buffers = self.layers.iter().flat_map(|layer| layer.after.iter()).filter(|b| !b.is_empty());
         for (buffer, part) in buffers.zip(parts) {
@@ -372,10 +376,10 @@ impl MemoryTile {
 
     /// Sets the memory before the step from what `earlier`, the step before, left of each row: nothing if its episode
     /// ended, and the memory before that step if it did not decide.
-    pub fn follow(&mut self, earlier: &Self, decided: &[bool], ended: &[bool]) {
+    pub fn carry_state(&mut self, earlier: &Self, decided: &[bool], ended: &[bool]) {
         for (layer, last) in self.layers.iter_mut().zip(&earlier.layers) {
             for (i, to) in layer.before.iter_mut().enumerate().filter(|(_, buffer)| !buffer.is_empty()) {
-                let width = to.len() / TILE;
+                let width = self.width;
                 for (row, (decided, ended)) in decided.iter().zip(ended).enumerate() {
                     let from = if *decided { &last.after[i] } else { &last.before[i] };
                     let place = row * width..(row + 1) * width;
@@ -399,7 +403,7 @@ impl StateGradient {
     /// Nothing comes back from beyond the end of an episode.
     pub fn cut(&mut self, ended: &[bool]) {
         for buffer in self.layers.iter_mut().flatten() {
-            let width = buffer.len() / TILE;
+            let width = self.width;
             for (row, _) in ended.iter().enumerate().filter(|(_, ended)| **ended) {
                 buffer[row * width..(row + 1) * width].fill(0.0);
             }
@@ -407,21 +411,21 @@ impl StateGradient {
     }
 }
 
-/// Fills a memory's first biases: zero but for the gate that keeps.
+/// Fills a memory's first biases: zero but for the gate that training.
 pub fn first_biases(array: &Array, params: &mut [f32]) {
     let Role::GateBias(gates) = array.role else { return };
     let units = array.cols / gates;
     // f of i, f, g, o; z of r, z, n.
-    (0..units).for_each(|unit| params[array.place(units + unit, 0)] = KEEP_BIAS);
+    (0..units).for_each(|unit| params[array.place(units + unit, 0)] = KEEP_GATE_BIAS);
 }
 
 /// Says what cannot be built.
 pub fn check(spec: &MemorySpec) -> Result<(), String> {
-    if spec.size == 0 || spec.size > MOST_UNITS {
-        return Err(format!("memory_size is {}: expected 1 to {MOST_UNITS}", spec.size));
+    if spec.size == 0 || spec.size > MAX_UNITS {
+        return Err(format!("memory_size is {}: expected 1 to {MAX_UNITS}", spec.size));
     }
-    if spec.layers == 0 || spec.layers > MOST_LAYERS {
-        return Err(format!("memory_layers is {}: expected 1 to {MOST_LAYERS}", spec.layers));
+    if spec.layers == 0 || spec.layers > MAX_LAYERS {
+        return Err(format!("memory_layers is {}: expected 1 to {MAX_LAYERS}", spec.layers));
     }
     Ok(())
 }

@@ -1,8 +1,9 @@
-//! Networks: described by data, run a tile of rows at a time.
+//! Networks: described by data, run on a tile of rows at a time.
 
 pub mod activation;
 pub mod buffer;
 pub mod chain;
+pub mod encoder;
 pub mod gru;
 pub mod init;
 pub mod lstm;
@@ -10,4 +11,6 @@ pub mod matmul;
 pub mod memory;
 pub mod net;
 pub mod policy;
+pub mod rows;
 pub mod spec;
+pub mod trunk;

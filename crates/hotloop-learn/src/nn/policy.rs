@@ -1,14 +1,15 @@
 //! A policy: one network (shared trunk) or two, the spread of continuous actions, and all their parameters.
 
 use hotloop_core::rng::{Purpose, Stream};
-use hotloop_core::simd::Simd;
+use hotloop_core::simd::{BLOCK, Simd};
 
 use super::buffer::Buffer;
+use super::encoder::EncoderWork;
 use super::init::{orthogonal, orthogonal_gates};
 use super::memory;
 use super::memory::StateGradient;
-use super::net::{Net, Workspace};
-use super::spec::{Array, Arrays, Head, Input, PolicySpec, Role};
+use super::net::{Net, TILE, Workspace};
+use super::spec::{Array, Arrays, Head, PolicySpec, Role};
 
 /// A policy and its value function.
 #[derive(Clone)]
@@ -21,8 +22,11 @@ pub struct Policy {
     pub params: Buffer,
     /// Where the logarithms of the standard deviations lie, for continuous actions.
     pub log_std: Option<usize>,
+    /// Rows that go through it together.
+    pub tile: usize,
     nets: Vec<Net>,
-    mirrors: Vec<Buffer>,
+    /// Each network's weights that the backward pass needs transposed.
+    transposed: Vec<Buffer>,
 }
 
 /// Room for a tile on its way through a policy.
@@ -31,52 +35,46 @@ pub struct PolicyWork {
 }
 
 impl PolicyWork {
-    /// The numbers fed to the networks: to the first one; `forward` copies them to the other.
-    pub fn input(&mut self) -> &mut [f32] {
-        &mut self.nets[0].input
-    }
-
-    /// The states fed to the networks.
-    pub fn states(&mut self) -> &mut [u32] {
-        &mut self.nets[0].states
+    /// Where the input goes: to the first network's encoder; `forward` copies it to the second's.
+    pub fn encoder(&mut self) -> &mut EncoderWork {
+        &mut self.nets[0].encoder
     }
 
     /// Sets the memory of a row before the step; without memory, nothing.
-    pub fn recall(&mut self, spec: &PolicySpec, row: usize, numbers: &[f32]) {
+    pub fn load_state(&mut self, spec: &PolicySpec, row: usize, numbers: &[f32]) {
         let Some(kind) = &spec.memory else { return };
         for (net, part) in self.nets.iter_mut().zip(numbers.chunks_exact(kind.len())) {
-            net.memory.iter_mut().for_each(|tile| tile.recall(kind, row, part));
+            net.memory.iter_mut().for_each(|tile| tile.load_state(kind, row, part));
         }
     }
 
     /// Writes the memory of a row after the step.
-    pub fn keep(&self, spec: &PolicySpec, row: usize, numbers: &mut [f32]) {
+    pub fn store_state(&self, spec: &PolicySpec, row: usize, numbers: &mut [f32]) {
         let Some(kind) = &spec.memory else { return };
         for (net, part) in self.nets.iter().zip(numbers.chunks_exact_mut(kind.len())) {
-            net.memory.iter().for_each(|tile| tile.keep(kind, row, part));
+            net.memory.iter().for_each(|tile| tile.store_state(kind, row, part));
         }
     }
 
     /// Sets the memory before the step from what the step before left of each row.
-    pub fn follow(&mut self, earlier: &Self, decided: &[bool], ended: &[bool]) {
+    pub fn carry_state(&mut self, earlier: &Self, decided: &[bool], ended: &[bool]) {
         for (net, last) in self.nets.iter_mut().zip(&earlier.nets) {
             if let (Some(tile), Some(last)) = (&mut net.memory, &last.memory) {
-                tile.follow(last, decided, ended);
+                tile.carry_state(last, decided, ended);
             }
         }
     }
 
     fn share_input(&mut self) {
         if let [first, second] = &mut self.nets[..] {
-            second.input.copy_from_slice(&first.input);
-            second.states = first.states;
+            second.encoder.copy_input(&first.encoder);
         }
     }
 
     /// The action outputs and the value, `TILE` rows each; after the loss, their gradients.
     pub fn outputs(&mut self, actions: usize) -> (&mut [f32], &mut [f32]) {
         match &mut self.nets[..] {
-            [one] => one.outputs.split_at_mut(actions * super::net::TILE),
+            [one] => one.outputs.split_at_mut(actions * TILE),
             [policy, value] => (&mut policy.outputs, &mut value.outputs),
             _ => unreachable!("a policy has one or two networks"),
         }
@@ -86,15 +84,21 @@ impl PolicyWork {
 impl Policy {
     /// Builds it, with weights that depend on the description and the seed alone.
     pub fn new(spec: &PolicySpec, seed: u64, attempt: u32) -> Result<Self, String> {
+        Self::with_tile(spec, seed, attempt, spec.encoder.tile())
+    }
+
+    /// The same with another number of rows in a tile: whole blocks, at most [`TILE`].
+    fn with_tile(spec: &PolicySpec, seed: u64, attempt: u32, tile: usize) -> Result<Self, String> {
+        assert!(tile.is_multiple_of(BLOCK) && (BLOCK..=TILE).contains(&tile));
         check(spec)?;
         let mut arrays = Arrays::default();
         let outputs = spec.head.outputs();
         let nets = if spec.shared {
-            vec![Net::new(&mut arrays, spec, ["trunk", "memory", "heads"], outputs + 1)]
+            vec![Net::new(&mut arrays, spec, ["trunk", "memory", "heads"], outputs + 1, tile)]
         } else {
             vec![
-                Net::new(&mut arrays, spec, ["policy", "policy.memory", "policy.head"], outputs),
-                Net::new(&mut arrays, spec, ["value", "value.memory", "value.head"], 1),
+                Net::new(&mut arrays, spec, ["policy", "policy.memory", "policy.head"], outputs, tile),
+                Net::new(&mut arrays, spec, ["value", "value.memory", "value.head"], 1, tile),
             ]
         };
         let log_std = match spec.head {
@@ -104,9 +108,10 @@ impl Policy {
         let mut policy = Self {
             spec: spec.clone(),
             params: Buffer::new(arrays.total),
-            mirrors: nets.iter().map(|net| Buffer::new(net.mirror_len())).collect(),
+            transposed: nets.iter().map(|net| Buffer::new(net.transposed_len())).collect(),
             arrays: arrays.list,
             log_std,
+            tile,
             nets,
         };
         policy.initialise(Stream::new(seed, attempt, Purpose::Init));
@@ -141,8 +146,8 @@ impl Policy {
 
     /// To be called when the parameters have changed.
     pub fn refresh(&mut self) {
-        for (net, mirror) in self.nets.iter().zip(&mut self.mirrors) {
-            net.mirror(&self.params, mirror);
+        for (net, transposed) in self.nets.iter().zip(&mut self.transposed) {
+            net.transpose(&self.params, transposed);
         }
     }
 
@@ -152,8 +157,8 @@ impl Policy {
     }
 
     /// Room for the gradient of a tile's memory.
-    pub fn returning(&self) -> Vec<StateGradient> {
-        self.nets.iter().filter_map(|net| Some(net.memory.as_ref()?.returning())).collect()
+    pub fn state_gradients(&self) -> Vec<StateGradient> {
+        self.nets.iter().filter_map(|net| Some(net.memory.as_ref()?.state_gradient())).collect()
     }
 
     /// How many numbers one row's memory has: for each network and layer `h`, then the LSTM's `c`.
@@ -181,8 +186,8 @@ impl Policy {
     /// Adds the gradient of the rows to `gradient`; the outputs hold theirs.
     #[inline(always)]
     pub fn backward<S: Simd>(&self, simd: S, work: &mut PolicyWork, rows: usize, gradient: &mut [f32]) {
-        for ((net, mirror), work) in self.nets.iter().zip(&self.mirrors).zip(&mut work.nets) {
-            net.backward(simd, &self.params, mirror, work, rows, gradient);
+        for ((net, transposed), work) in self.nets.iter().zip(&self.transposed).zip(&mut work.nets) {
+            net.backward(simd, &self.params, transposed, work, rows, gradient);
         }
     }
 
@@ -201,13 +206,13 @@ impl Policy {
         &self,
         simd: S,
         work: &mut PolicyWork,
-        decides: &[bool],
-        returning: &mut [StateGradient],
+        valid: &[bool],
+        states: &mut [StateGradient],
         gradient: &mut [f32],
     ) {
-        let nets = self.nets.iter().zip(&self.mirrors).zip(&mut work.nets).zip(returning);
-        for (((net, mirror), work), returning) in nets {
-            net.step_back(simd, &self.params, mirror, work, decides, returning, gradient);
+        let nets = self.nets.iter().zip(&self.transposed).zip(&mut work.nets).zip(states);
+        for (((net, transposed), work), states) in nets {
+            net.step_back(simd, &self.params, transposed, work, valid, states, gradient);
         }
     }
 
@@ -228,13 +233,91 @@ fn check(spec: &PolicySpec) -> Result<(), String> {
     if let Some(kind) = &spec.memory {
         memory::check(kind)?;
     }
-    let fed = match &spec.input {
-        Input::Real { len } | Input::Bytes { len, .. } => *len,
-        Input::OneHot { n } => *n,
-        Input::Embedding { n, dim } => (*n).min(*dim),
-    };
-    if fed == 0 || spec.head.outputs() == 0 {
-        return Err("a policy needs something to see and something to do".into());
+    spec.encoder.check()?;
+    if spec.head.outputs() == 0 {
+        return Err("the action space is empty: a policy needs an action".into());
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use hotloop_core::simd::Scalar;
+
+    use super::super::activation::Activation;
+    use super::super::encoder::{Normalization, Observations};
+    use super::super::spec::{Cell, EncoderSpec, MemorySpec};
+    use super::*;
+
+    const ROWS: usize = 70;
+
+    fn observations(encoder: &EncoderSpec) -> (Vec<u8>, usize) {
+        match encoder {
+            EncoderSpec::Real { len } => {
+                let numbers = (0..ROWS * len).map(|i| (i as f32 * 0.37).fract() - 0.5);
+                (numbers.flat_map(f32::to_ne_bytes).collect(), 4 * len)
+            }
+            EncoderSpec::Bytes { len, .. } => ((0..ROWS * len).map(|i| (i * 7 % 5) as u8).collect(), *len),
+            EncoderSpec::OneHot { n } | EncoderSpec::Embedding { n, .. } => {
+                ((0..ROWS).flat_map(|i| ((i * 7 % n) as i64).to_ne_bytes()).collect(), 8)
+            }
+        }
+    }
+
+    /// Outputs of all rows, and the gradient of half the sum of their squares.
+    fn outputs_and_gradient(spec: &PolicySpec, tile: usize) -> (Vec<f32>, Vec<f32>) {
+        let policy = Policy::with_tile(spec, 5, 0, tile).unwrap();
+        let (bytes, row_bytes) = observations(&spec.encoder);
+        let (mut outputs, mut gradient) = (vec![], vec![0.0; policy.params.len()]);
+        let rows: Vec<u32> = (0..ROWS as u32).collect();
+        let mut work = policy.workspace(true);
+        let mut state = policy.state_gradients();
+        for rows in rows.chunks(policy.tile) {
+            let (count, none) = (rows.len(), Normalization { mean: &[], scale: &[] });
+            spec.encoder.load(Observations { bytes: &bytes, row_bytes, rows }, none, work.encoder());
+            policy.forward(Scalar, &mut work, count);
+            let (actions, values) = work.outputs(spec.head.outputs());
+            for row in 0..count {
+                outputs.extend(actions.chunks(TILE).map(|column| column[row]));
+                outputs.push(values[row]);
+            }
+            if spec.memory.is_some() {
+                state.iter_mut().for_each(StateGradient::clear);
+                policy.outputs_back(Scalar, &mut work, count, &mut gradient);
+                policy.step_back(Scalar, &mut work, &[true; TILE][..count], &mut state, &mut gradient);
+            } else {
+                policy.backward(Scalar, &mut work, count, &mut gradient);
+            }
+        }
+        (outputs, gradient)
+    }
+
+    #[test]
+    fn outputs_and_gradient_do_not_depend_on_the_tile() {
+        let lstm = MemorySpec { cell: Cell::Lstm, size: 5, layers: 2 };
+        let gru = MemorySpec { cell: Cell::Gru, size: 20, layers: 1 };
+        let cases = [
+            (EncoderSpec::Real { len: 5 }, true, None),
+            (EncoderSpec::Bytes { len: 3, high: 4 }, false, Some(lstm)),
+            (EncoderSpec::OneHot { n: 9 }, true, Some(gru)),
+            (EncoderSpec::Embedding { n: 9, dim: 3 }, false, None),
+        ];
+        for (encoder, shared, memory) in cases {
+            for hidden in [vec![18], vec![7, 18]] {
+                let head = Head::Categorical { n: 3 };
+                let activation = Activation::Silu;
+                let spec = PolicySpec { encoder: encoder.clone(), hidden, activation, shared, memory, head };
+                let (outputs, gradient) = outputs_and_gradient(&spec, TILE);
+                assert!(gradient.iter().any(|x| *x != 0.0));
+                for tile in [16, 32, 48] {
+                    let (found, slopes) = outputs_and_gradient(&spec, tile);
+                    assert_eq!(found, outputs, "{spec:?} {tile}");
+                    for (x, y) in slopes.iter().zip(&gradient) {
+                        // Biases of the outputs are summed tile by tile.
+                        assert!((x - y).abs() <= 1e-4 * (1.0 + y.abs()), "{spec:?} {tile}: {x} {y}");
+                    }
+                }
+            }
+        }
+    }
 }

@@ -4,9 +4,9 @@ use hotloop_core::simd::BLOCK;
 
 use super::activation::Activation;
 
-/// What a network is fed.
+/// The encoder of a policy, by the observations it reads.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Input {
+pub enum EncoderSpec {
     /// Real numbers.
     Real {
         /// How many.
@@ -147,8 +147,8 @@ impl MemorySpec {
 /// A policy.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PolicySpec {
-    /// What it is fed.
-    pub input: Input,
+    /// How observations are encoded.
+    pub encoder: EncoderSpec,
     /// Sizes of the dense layers.
     pub hidden: Vec<usize>,
     /// What stands between them.

@@ -12,7 +12,9 @@ use crate::nn::net::TILE;
 use crate::nn::policy::{Policy, PolicyWork};
 
 /// Sequences per tile.
-pub const SEQUENCES: usize = 32;
+pub fn sequences(policy: &Policy) -> usize {
+    policy.tile.min(32)
+}
 
 /// Workspace of a tile of sequences.
 pub struct SequenceWork {
@@ -27,7 +29,7 @@ impl SequenceWork {
     pub fn new(policy: &Policy, length: usize) -> Self {
         Self {
             steps: (0..length).map(|_| policy.workspace(true)).collect(),
-            state_gradients: policy.returning(),
+            state_gradients: policy.state_gradients(),
             valid: vec![[false; TILE]; length],
             ended: vec![[false; TILE]; length],
         }
@@ -84,7 +86,7 @@ impl Kernel for SequenceGradient<'_> {
     #[inline(always)]
     fn run<S: Simd>(mut self, simd: S) {
         self.chunk.clear();
-        for tile in self.order.chunks(SEQUENCES) {
+        for tile in self.order.chunks(sequences(self.policy)) {
             self.forward(simd, tile);
             let SequenceWork { steps, state_gradients, valid, ended } = &mut *self.work;
             state_gradients.iter_mut().for_each(StateGradient::clear);
@@ -104,7 +106,7 @@ impl SequenceGradient<'_> {
         let Self { policy, rollout, features, terms, chunk, batch, work, .. } = self;
         let (count, len) = (tile.len(), rollout.state_len);
         for (i, sequence) in tile.iter().enumerate() {
-            work.steps[0].recall(&policy.spec, i, &rollout.sequence_starts[*sequence as usize * len..][..len]);
+            work.steps[0].load_state(&policy.spec, i, &rollout.sequence_starts[*sequence as usize * len..][..len]);
         }
         let mut rows = [0_u32; TILE];
         for step in 0..work.length() {
@@ -123,7 +125,7 @@ impl SequenceGradient<'_> {
             features.load(&rollout.obs, rollout.obs_bytes, rows, now);
             policy.forward(simd, now, count);
             if let Some(next) = later.first_mut() {
-                next.follow(now, &work.valid[step][..count], &work.ended[step][..count]);
+                next.carry_state(now, &work.valid[step][..count], &work.ended[step][..count]);
             }
             gather(rollout, rows, terms, batch);
             loss(simd, policy, batch, terms, now.outputs(policy.spec.head.outputs()), &mut chunk.trace);

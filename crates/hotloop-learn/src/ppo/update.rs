@@ -13,13 +13,13 @@ use super::chunks::spans;
 use super::config::Settings;
 use super::gather::{gather, prefetch_rows};
 use super::loss::{Batch, Means, Terms, Trace, loss};
-use super::recurrent::{SEQUENCES, SequenceGradient, SequenceWork, find_sequences, step_indices};
+use super::recurrent::{SequenceGradient, SequenceWork, find_sequences, sequences, step_indices};
 use super::rollout::Rollout;
 use super::shuffle::Shuffle;
 use crate::cancel::CancelToken;
 use crate::features::Features;
 use crate::nn::buffer::Buffer;
-use crate::nn::net::{TILE, tree};
+use crate::nn::net::tree;
 use crate::nn::policy::{Policy, PolicyWork};
 
 /// Maximum number of chunks of a minibatch, whatever the number of threads.
@@ -311,7 +311,8 @@ impl PpoUpdate {
     ) {
         self.allocate_workspaces(policy, rollout, threads.threads());
         let order = &self.order[rows];
-        let (tile, steps) = if rollout.state_len > 0 { (SEQUENCES, rollout.sequence_length) } else { (TILE, 1) };
+        let (tile, steps) =
+            if rollout.state_len > 0 { (sequences(policy), rollout.sequence_length) } else { (policy.tile, 1) };
         let mut ranges = [const { 0..0 }; CHUNKS];
         let spans = spans(order.len().div_ceil(tile), &mut ranges[..self.chunks.len()]);
         let (chunks, workspaces, next) = (&self.chunks, &self.workspaces, AtomicUsize::new(0));
@@ -384,8 +385,8 @@ impl Kernel for ChunkGradient<'_> {
         let Self { policy, rollout, features, terms, order, chunk, batch, work } = self;
         chunk.clear();
         let actions = policy.spec.head.outputs();
-        let mut later = order.chunks(TILE).skip(1);
-        for rows in order.chunks(TILE) {
+        let mut later = order.chunks(policy.tile).skip(1);
+        for rows in order.chunks(policy.tile) {
             prefetch_rows(rollout, later.next().unwrap_or_default(), terms);
             gather(rollout, rows, terms, batch);
             features.load(&rollout.obs, rollout.obs_bytes, rows, work);
