@@ -15,7 +15,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 import hotloop
-from hotloop.tracking.curves import Buckets, Curve, joined
+from hotloop.tracking.curves import Buckets, Curve, average
 
 STEPS = {"cartpole": 160_000, "acrobot": 200_000, "pendulum": 320_000, "tictactoe": 400_000, "recall": 400_000}
 LEARNERS = ("native", "torch")
@@ -62,7 +62,7 @@ def main() -> None:
         bands = []
         for learner in LEARNERS:
             steps = given.steps or STEPS[env]
-            band = joined([curve(env, learner, seed, steps, given.home) for seed in range(given.seeds)])
+            band = average([curve(env, learner, seed, steps, given.home) for seed in range(given.seeds)])
             axes.fill_between(band.x, band.low, band.high, alpha=0.25, linewidth=0)
             axes.plot(band.x, band.mean, label=learner)
             bands.append(band)
