@@ -160,7 +160,7 @@ def test_what_must_be_installed_is_told(tmp_path: Path, package: str, arguments:
         (["gymnasium:CartPole-v1", "ppo.epochs=1"], "only options of the env can be set here"),
         ([f"{WALKS}Written", "--video", "x.gif"], "renders text only: leave out --video"),
         ([f"{WALKS}Blind", "--video", "x.gif"], "renders no images (its metadata lists no render mode 'rgb_array')"),
-        ([f"{WALKS}bare", "--video", "x.gif"], "bare takes no render_mode: give it that parameter"),
+        ([f"{WALKS}bare", "--video", "x.gif"], "bare takes no render_mode: add that parameter"),
         ([f"{WALKS}Walk", "env.fail=size", "--video", "x.gif"], "picture 2 is 45x33, those before were 45x31"),
         (["walks", "env.wide=true"], "the policy of walks does not fit tests.episodes.walking:Walk with env.wide=true"),
     ],
@@ -171,7 +171,7 @@ def test_mistakes_are_told(home: Path, arguments: list[str], words: str) -> None
 
 def test_envs_that_do_not_show_themselves_say_why() -> None:
     blind = hotloop("play", f"{WALKS}Blind", "--steps", "1")
-    assert "it names no render modes" in blind.stderr
+    assert "has no render modes" in blind.stderr
     bare = hotloop("play", f"{WALKS}bare", "--steps", "1")
     assert "The factory of tests.episodes.walking:bare takes no render_mode" in bare.stderr
 

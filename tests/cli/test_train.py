@@ -1,5 +1,6 @@
 """`hotloop train` keeps its contract with people, with scripts, and with Ctrl-C; real processes, real signals."""
 
+import contextlib
 import json
 import os
 import pty
@@ -164,7 +165,11 @@ def interrupted_twice() -> tuple[int, list[Any], str]:
     training.process.send_signal(signal.SIGINT)
     assert training.process.stderr is not None
     assert "again to stop at once" in training.process.stderr.readline()
-    training.process.send_signal(signal.SIGINT)
+    # Signals within a second of the first are the same request; a later one ends the process.
+    while training.process.poll() is None:
+        training.process.send_signal(signal.SIGINT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            training.process.wait(timeout=0.2)
     return training.end()
 
 
@@ -212,7 +217,7 @@ def test_weights_can_come_from_another_run() -> None:
         (["cartpole", "--config", "nowhere.yaml"], "cannot read the config nowhere.yaml"),
         (["cartpole", "--steps", "0"], "train.steps is 0: expected"),
         (["cartpole", "--seed", "-1"], "train.seed is -1: expected"),
-        (["cartpole", "--name", "a/b"], "the name 'a/b' cannot be a folder's"),
+        (["cartpole", "--name", "a/b"], "the name 'a/b' is invalid"),
         (["tag", "train.steps=null"], "no stopping condition"),
         (["--resume", "last"], "there is no run 'last'"),
         (["cartpole", "--init-from", "last"], "there is no run 'last'"),

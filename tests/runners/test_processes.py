@@ -119,7 +119,7 @@ def test_groups_come_back_ready_first_with_the_results_of_lock_step() -> None:
         while in_flight:
             batch = runner.recv(1)
             (group,) = batch.groups
-            finals = batch.info["final_obs"][batch.truncated] if batch.truncated.any() else []
+            finals = batch.info["final_obs"][batch.terminated] if batch.terminated.any() else []
             received[group].append((*(array.copy() for array in batch[:4]), len(finals)))
             if len(received[group]) < 6:
                 runner.send([2], group)
@@ -133,8 +133,8 @@ def test_groups_come_back_ready_first_with_the_results_of_lock_step() -> None:
             for group in received:
                 for own, whole in zip(received[group][slot], outcome, strict=False):
                     np.testing.assert_array_equal(own, whole[runner.group_rows(group)])
-                assert received[group][slot][4] == received[group][slot][3].sum()
-        assert any(step[3].any() for steps in received.values() for step in steps)
+                assert received[group][slot][4] == received[group][slot][2].sum()
+        assert any(step[2].any() for steps in received.values() for step in steps)
 
 
 def test_a_snapshot_is_exact_where_envs_offer_their_state() -> None:

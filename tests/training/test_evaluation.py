@@ -9,6 +9,7 @@ import pytest
 from hotloop.config import Config, ConfigError, load_config
 from hotloop.envs.spec import native_spec
 from hotloop.policies.evaluation import Evaluation
+from hotloop.policies.protocol import ActRequest
 from hotloop.training.evaluation import check_fit, evaluate, evaluate_on
 from hotloop.training.sources import make_runner
 
@@ -47,8 +48,8 @@ class Still:
 
     memory_len = 0
 
-    def act(self, obs: Any, mask: Any = None, **_: Any) -> Any:
-        return np.zeros(len(obs), np.int64), None, None
+    def act(self, request: ActRequest) -> Any:
+        return np.zeros(len(np.asarray(request.obs)), np.int64), None, None
 
 
 def evaluate_config(config: Config, *, episodes: int, progress: Any = None) -> Evaluation:

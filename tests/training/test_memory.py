@@ -67,7 +67,9 @@ def test_an_agent_remembers_row_by_row_until_it_is_told_that_episodes_begin(tmp_
         expected, _, _ = agent.learner.act(ActRequest(obs[step], deterministic=True, state=memory))
         np.testing.assert_array_equal(agent.act(obs[step]), expected)
         np.testing.assert_array_equal(agent._memory, memory)
-    with pytest.raises(ValueError, match=r"obs has 2 rows, but this policy remembers 3: call reset\(\)"):
+    with pytest.raises(
+        ValueError, match=r"obs has 2 rows, but this policy keeps the recurrent state of 3: call reset\(\)"
+    ):
         agent.act(obs[0, :2])
     agent.reset()
     agent.act(obs[0, 0])

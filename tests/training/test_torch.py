@@ -14,6 +14,7 @@ import pytest
 import hotloop
 from hotloop.errors import TrainingError
 from hotloop.training import verify
+from hotloop.training.files import seal
 from tests.training.processes import checksum
 from tests.training.test_same_bits import wait_until_training
 
@@ -100,7 +101,7 @@ def test_a_run_can_be_repeated_and_tells_its_conditions(tmp_path: Path) -> None:
     manifest = json.loads(manifest_path.read_text())
     assert manifest["torch"].keys() == {"version", "device", "cpu", "threads", "dtype", "compile"}
     manifest["torch"]["version"] = "1.0"
-    manifest_path.write_text(json.dumps(manifest))
+    manifest_path.write_bytes(seal({key: value for key, value in manifest.items() if key != "sha256"}))
     assert any("version was 1.0" in note for note in verify(run.path).notes)
 
 

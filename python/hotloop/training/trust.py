@@ -72,7 +72,7 @@ def check_trust(run: Path, names: Sequence[str], *, trust: bool) -> None:
     if foreign:
         raise TrainingError(
             f"{run} names code to be loaded ({', '.join(foreign)}), and was not made here: "
-            "look at that code, then say --trust (trust=True)"
+            "review that code, then pass --trust (trust=True)"
         )
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from hotloop.errors import CheckpointError
+from hotloop.text import plain
 from hotloop.tracking import journal
 from hotloop.training import checkpoint as checkpoints
 from hotloop.training.callbacks import Callback, CheckpointReport
@@ -236,7 +237,9 @@ def _check_claims(run: Path, config: Config, newest: Checkpoint, events: Sequenc
     for event in starts:
         told = event.get("config")
         changes = differences(_fixed(told), expected) if isinstance(told, dict) else ["the config is missing"]
-        facts = {"env": config.env.name, "seed": config.train.seed, "env_options": recorded_options(config.env)}
+        # As the journal has them: with numbers of nine digits.
+        options = plain(recorded_options(config.env))
+        facts = {"env": config.env.name, "seed": config.train.seed, "env_options": options}
         changes += differences({key: event.get(key) for key in facts}, facts)
         found += [f"start at step {event.get('steps')}: {each}" for each in changes[:3]]
     return found
@@ -305,7 +308,6 @@ def _check_evaluations(
 ) -> tuple[list[str], list[str]]:
     """Play what `hotloop eval` recorded again; return what differs, and what cannot be played."""
     from hotloop.loading import checkpoint_policy
-    from hotloop.text import plain
     from hotloop.training.recorded_evaluation import repeat_evaluation
 
     by_steps = {found.steps: found for found in kept}
