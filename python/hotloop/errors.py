@@ -88,5 +88,21 @@ class QueryError(StoreError):
     """A filter, a key or another part of a query that cannot be understood."""
 
 
+class NoSuchRunError(StoreError):
+    """A text that names no run; `near` has the nearest name, if any is near."""
+
+    def __init__(self, message: str, near: list[str] | None = None) -> None:
+        super().__init__(message)
+        self.near = near or []
+
+
+class AmbiguousRunError(StoreError):
+    """The beginning of a name or id that fits several runs; `near` has their names."""
+
+    def __init__(self, message: str, near: list[str]) -> None:
+        super().__init__(message)
+        self.near = near
+
+
 class JournalError(OSError):
     """A file in place of a run's journal that is not a journal."""

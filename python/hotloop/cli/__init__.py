@@ -25,6 +25,7 @@ from hotloop.cli import (
     runs_export,
     runs_plot,
     runs_show,
+    serve,
     train,
     verify,
 )
@@ -41,6 +42,7 @@ app.command("eval")(eval.evaluate)
 app.command("verify")(verify.verify)
 app.command("play")(play.play)
 app.command("export")(export.export)
+app.command("serve")(serve.serve)
 app.command("envs")(envs.envs)
 bench.app.command("train")(bench_train.train)
 bench.app.command("ladder")(bench_train.ladder)
@@ -77,6 +79,7 @@ def _hotloop(
       hotloop play last                     watch it
       hotloop runs list                     list all runs
       hotloop runs plot last                plot a run's learning curve
+      hotloop serve                         open the dashboard
       hotloop verify last                   repeat the run, compare every bit
       hotloop envs                          list the environments
       hotloop envs tag                      one in full: options, rewards

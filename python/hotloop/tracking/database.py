@@ -6,14 +6,16 @@ An SQL toolkit would take longer to import than many a run takes, and a few plai
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import sqlite3
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from hotloop.errors import StoreAwayError, StoreError, StoreReadOnlyError
+from hotloop.errors import QueryError, StoreAwayError, StoreError, StoreReadOnlyError
 from hotloop.tracking import migrations
 
 if TYPE_CHECKING:
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 TIMEOUT: Final = 5.0
 # The key of PostgreSQL's advisory lock during an upgrade.
 _LOCK_KEY: Final = 0x686F746C
+# Operations of SQLite's machine between looks at the clock: about a millisecond.
+_OPERATIONS: Final = 50_000
 # Rows that one statement inserts into SQLite: one by one they take twice as long.
 _ROWS_AT_ONCE: Final = 32
 
@@ -37,24 +41,36 @@ class Database:
         create: Whether a missing file is created.
         read_only: Never write: no migration, and no files beside the database where its folder is read-only.
         timeout: Seconds to wait for other writers, and for a server to answer.
+        query_limit: Seconds after which a statement is given up with a `QueryError`.
     """
 
     def __init__(
-        self, url: StoreUrl, *, create: bool = True, read_only: bool = False, timeout: float = TIMEOUT
+        self,
+        url: StoreUrl,
+        *,
+        create: bool = True,
+        read_only: bool = False,
+        timeout: float = TIMEOUT,
+        query_limit: float | None = None,
     ) -> None:
         self.url = url
         self._is_sqlite = url.file is not None
         self._read_only = read_only
         self._create, self._timeout = create and not read_only, timeout
+        self._query_limit, self._deadline = query_limit, math.inf
         self._keys: dict[str, int] = {}
         self._immutable = False
-        self._signature: tuple[int, int] | None = None
+        self._signature: tuple[int, ...] = ()
         self._open()
 
     def _open(self) -> None:
         with self.translated_errors():
             self._connection = self._open_file() if self._is_sqlite else self._open_server()
         try:
+            if self._is_sqlite:
+                self._signature = self._read_signature()
+                if self._query_limit is not None:
+                    self._connection.set_progress_handler(lambda: time.monotonic() > self._deadline, _OPERATIONS)
             with self.translated_errors():
                 self._upgrade()
         except BaseException:
@@ -62,20 +78,21 @@ class Database:
             raise
 
     def reconnected(self) -> Self:
-        """This connection, reopened if the server went away or a file that was taken as immutable has changed."""
+        """This connection, reopened if the server went away, or another file is in place of the one that was opened."""
         is_stale = self._signature != self._read_signature() if self._is_sqlite else self._connection.closed
         if is_stale:
             self.close()
             self._open()
         return self
 
-    def _read_signature(self) -> tuple[int, int] | None:
-        """Changes with every write to a file that is open as immutable; `None` for others, which see writes."""
-        if not self._immutable:
-            return None
+    def _read_signature(self) -> tuple[int, ...]:
+        """The identity of the file; of one that is open as immutable, it changes with every write."""
         assert self.url.file is not None
-        status = self.url.file.stat()
-        return status.st_mtime_ns, status.st_size
+        try:
+            status = self.url.file.stat()
+        except FileNotFoundError:
+            raise StoreAwayError(f"the store {self.url.shown} is gone: its file was deleted or moved") from None
+        return (status.st_ino, *((status.st_mtime_ns, status.st_size) if self._immutable else ()))
 
     def __enter__(self) -> Self:
         return self
@@ -125,7 +142,6 @@ class Database:
             else:
                 break
         self._immutable = immutable
-        self._signature = self._read_signature()
         return connection
 
     def _open_server(self) -> Any:
@@ -143,7 +159,12 @@ class Database:
             tcp_user_timeout=10_000,
             application_name="hotloop",
             client_encoding="utf8",
-            options="-c default_transaction_read_only=on" if self._read_only else "",
+            options=" ".join(
+                [
+                    *(["-c default_transaction_read_only=on"] if self._read_only else []),
+                    *([f"-c statement_timeout={self._query_limit * 1000:.0f}"] if self._query_limit else []),
+                ]
+            ),
         )
 
     def _upgrade(self) -> None:
@@ -154,6 +175,7 @@ class Database:
             raise _newer_store(self.url, found)
         if found == 0 and self._read_only:
             raise _foreign_store(self.url)
+        self.version = found
         if found == newest or self._read_only:
             # Migrations only add, so that readers understand every older version.
             return
@@ -171,6 +193,7 @@ class Database:
                 for statement in migration:
                     self.execute(statement.format(**migrations.WORDS[kind]))
             self.execute("UPDATE hotloop_store SET version = ?", (newest,))
+        self.version = newest
 
     def _version(self) -> int:
         """The version of the schema; 0 if there is none."""
@@ -187,6 +210,8 @@ class Database:
 
     def execute(self, sql: str, parameters: Sequence[object] = ()) -> Any:
         """Execute one statement and return the cursor."""
+        if self._query_limit is not None:
+            self._deadline = time.monotonic() + self._query_limit
         return self._connection.execute(self._placeholders(sql), parameters)
 
     def insert(
@@ -280,6 +305,8 @@ def translate(url: StoreUrl, error: Exception) -> StoreError | None:
     import psycopg
 
     message = url.without_password(" ".join(str(error).split()))
+    if isinstance(error, psycopg.errors.QueryCanceled):
+        return _TOO_SLOW
     if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
         return StoreAwayError(f"the store {url.shown} cannot be reached: {message}")
     return StoreError(f"the store {url.shown} refuses: {message}")
@@ -287,6 +314,8 @@ def translate(url: StoreUrl, error: Exception) -> StoreError | None:
 
 def _translate_sqlite(url: StoreUrl, error: sqlite3.Error) -> StoreError:
     message, file = str(error), url.shown
+    if message == "interrupted":
+        return _TOO_SLOW
     if "locked" in message or "busy" in message:
         return StoreAwayError(f"the store {file} is locked by another process: try again, or end that one")
     if "readonly" in message or "read-only" in message:
@@ -306,6 +335,9 @@ def _translate_sqlite(url: StoreUrl, error: sqlite3.Error) -> StoreError:
     if "full" in message:
         return StoreAwayError(f"cannot write to the store {file}: the disk is full")
     return StoreError(f"the store {file} refuses: {message}")
+
+
+_TOO_SLOW: Final = QueryError("the query takes too long: ask for fewer runs or metrics, or for a part of the steps")
 
 
 def _newer_store(url: StoreUrl, version: int) -> StoreError:

@@ -111,4 +111,14 @@ _POSITIONS: Final = tuple(
     for table in ("metrics", "episodes", "evaluations", "checkpoints", "events", "resources")
 )
 
-MIGRATIONS: list[tuple[str, ...]] = [_FIRST, _POSITIONS]
+# What people note about runs: tags, a note, pinned, hidden, alerts that were seen. Values are JSON.
+_MARKS: Final = (
+    """CREATE TABLE marks (
+        run BIGINT NOT NULL REFERENCES runs (number) ON DELETE CASCADE,
+        key TEXT NOT NULL,
+        value TEXT NOT NULL,
+        PRIMARY KEY (run, key)
+    ) {clustered}""",
+)
+
+MIGRATIONS: list[tuple[str, ...]] = [_FIRST, _POSITIONS, _MARKS]

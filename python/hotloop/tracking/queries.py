@@ -6,11 +6,13 @@ import base64
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
 from hotloop.errors import QueryError
+from hotloop.tracking.curves import Curve
 from hotloop.tracking.filters import Condition, RunValues, sort_key
 from hotloop.tracking.store import KEY_NUMBER
 
@@ -189,6 +191,18 @@ def _bucketed(
     table = np.array(rows, np.float64)
     first, last, least, most, mean, sizes = table.T
     return BucketedSeries(first, last, least, most, mean, sizes.astype(np.int64))
+
+
+def points_along(store: Store, run: StoredRun, name: str, x: Axis = "step") -> Curve:
+    """Every point of a metric over an axis."""
+    along, parameters = _axis(x)
+    rows = store.query(
+        f"SELECT x, value FROM (SELECT {along} AS x, step, value FROM metrics WHERE run = ? AND key = {KEY_NUMBER}) "
+        "AS points WHERE x IS NOT NULL ORDER BY step",
+        *(*parameters, run.number, name),
+    )
+    table = np.fromiter(chain.from_iterable(rows), np.float64, 2 * len(rows)).reshape(-1, 2)
+    return Curve(table[:, 0].copy(), table[:, 1].copy())
 
 
 def tail(

@@ -17,7 +17,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from hotloop.errors import QueryError, StoreError, StoreReadOnlyError
+from hotloop.errors import AmbiguousRunError, NoSuchRunError, QueryError, StoreError, StoreReadOnlyError
 from hotloop.tracking import journal, store_sync
 from hotloop.tracking.database import Database
 from hotloop.tracking.store_url import find_store_url
@@ -113,6 +113,7 @@ class Store:
         store: A file or a URL; `HOTLOOP_STORE` or the home's own store by default.
         home: Where runs are kept; `HOTLOOP_HOME` or `~/.hotloop` by default.
         read_only: Never write to the store.
+        query_limit: Seconds after which a query is given up.
 
     >>> from hotloop import train
     >>> run = train("cartpole", steps=2048, home=getfixture("tmp_path"))
@@ -122,7 +123,12 @@ class Store:
     """
 
     def __init__(
-        self, store: str | Path | None = None, *, home: str | Path | None = None, read_only: bool = False
+        self,
+        store: str | Path | None = None,
+        *,
+        home: str | Path | None = None,
+        read_only: bool = False,
+        query_limit: float | None = None,
     ) -> None:
         under = Path(home or os.environ.get("HOTLOOP_HOME") or Path.home() / ".hotloop")
         url = find_store_url(store, under)
@@ -134,10 +140,12 @@ class Store:
         self._local = threading.local()
         self._connections: list[Database] = []
         self._read_only = read_only
+        self._query_limit = query_limit
+        self._runs_folder = under / "runs"
         try:
             _ = self._database
             if not read_only:
-                self._catch_up(under / "runs")
+                self.catch_up()
         except StoreReadOnlyError as error:
             self.close()
             self.notes.append(f"{error}; showing the records it has")
@@ -153,7 +161,8 @@ class Store:
         """The connection of the calling thread."""
         found: Database | None = getattr(self._local, "database", None)
         if found is None:
-            found = Database(self.url, create=self.url.is_default, read_only=self._read_only)
+            create = self.url.is_default
+            found = Database(self.url, create=create, read_only=self._read_only, query_limit=self._query_limit)
             self._local.database = found
             self._connections.append(found)
         return found
@@ -171,10 +180,10 @@ class Store:
         while self._connections:
             self._connections.pop().close()
 
-    def _catch_up(self, folder: Path) -> None:
+    def catch_up(self) -> None:
         """Read the journals of this store's runs that no process is about to bring to it."""
         known = dict(self.query("SELECT path, taken FROM runs"))
-        for run in sorted(path for path in folder.glob("*") if path.is_dir()):
+        for run in sorted(path for path in self._runs_folder.glob("*") if path.is_dir()):
             path = run / journal.NAME
             try:
                 self._catch_up_with(run, path, known.get(str(run.absolute())))
@@ -210,11 +219,22 @@ class Store:
             rows: list[tuple[Any, ...]] = self._database.reconnected().execute(sql, parameters).fetchall()
             return rows
 
-    def _query_named(self, sql: str, *parameters: object) -> list[dict[str, Any]]:
+    def query_named(self, sql: str, *parameters: object) -> list[dict[str, Any]]:
+        """The rows that a statement finds, by the names of their columns."""
         with self._database.translated_errors():
             found = self._database.reconnected().execute(sql, parameters)
             names = [column[0] for column in found.description]
             return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
+
+    @property
+    def schema_version(self) -> int:
+        """The version of the tables; a store that is only read may have an older one."""
+        return self._database.version
+
+    @property
+    def read_only(self) -> bool:
+        """Whether it is never written to, because that was asked for or cannot be."""
+        return self._read_only
 
     def floor(self, expression: str) -> str:
         """SQL for the whole part of a number that is not negative."""
@@ -226,7 +246,7 @@ class Store:
         found: list[dict[str, Any]] = []
         for some in [None] if numbers is None else [numbers[i : i + 500] for i in range(0, len(numbers), 500)]:
             where = "" if some is None else f" WHERE number IN ({', '.join('?' * len(some))})"
-            found += self._query_named(f"SELECT {', '.join(columns)} FROM runs{where}", *(some or ()))
+            found += self.query_named(f"SELECT {', '.join(columns)} FROM runs{where}", *(some or ()))
         found.sort(key=lambda row: (row["created"], row["number"]), reverse=True)
         return [_to_run(row) for row in found]
 
@@ -249,7 +269,7 @@ class Store:
 
     def _choose(self, runs: Sequence[StoredRun], text: str) -> StoredRun:
         if not runs:
-            raise StoreError(f"there is no run {text!r}: the store {self.url.shown} has none yet")
+            raise NoSuchRunError(f"there is no run {text!r}: the store {self.url.shown} has none yet")
         if text == "last":
             return runs[0]
         given = Path(text)
@@ -263,10 +283,11 @@ class Store:
         if matching:
             more = f" and {len(matching) - 3} more" if len(matching) > 3 else ""
             names = ", ".join(f"{run.name} ({run.id})" for run in matching[:3])
-            raise StoreError(f"{text!r} could be any of {names}{more}: say more of the name or id")
+            candidates = [run.name for run in matching[:20]]
+            raise AmbiguousRunError(f"{text!r} could be any of {names}{more}: say more of the name or id", candidates)
         near = get_close_matches(text, [run.name for run in runs], n=1)
         hint = f"; did you mean {near[0]!r}?" if near else f" in {self.url.shown}"
-        raise StoreError(f"there is no run {text!r}{hint}")
+        raise NoSuchRunError(f"there is no run {text!r}{hint}", near)
 
     def metric_names(self, run: StoredRun | None = None) -> list[str]:
         """The names of the metrics of a run, or of all runs."""
@@ -294,11 +315,11 @@ class Store:
 
     def latest(self, name: str) -> dict[int, float]:
         """The last value of a metric, by the number of the run."""
+        # One look into the table's own order per run, however many points there are.
         rows = self.query(
-            f"WITH points AS (SELECT run, step, value FROM metrics WHERE key = {KEY_NUMBER}) "
-            "SELECT points.run, value FROM points "
-            "JOIN (SELECT run, max(step) AS step FROM points GROUP BY run) AS last "
-            "ON last.run = points.run AND last.step = points.step",
+            "SELECT number, value FROM (SELECT number, (SELECT value FROM metrics "
+            f"WHERE run = runs.number AND key = {KEY_NUMBER} ORDER BY step DESC LIMIT 1) AS value FROM runs) AS last "
+            "WHERE value IS NOT NULL",
             name,
         )
         return {int(run): float(value) for run, value in rows}
@@ -334,7 +355,7 @@ class Store:
     def _rows(self, table: str, run: StoredRun) -> list[dict[str, Any]]:
         """The rows of a table for a run, in order, with facts and samples parsed."""
         order = "step" if table in ("checkpoints", "episodes") else "time, number"
-        rows = self._query_named(f"SELECT * FROM {table} WHERE run = ? ORDER BY {order}", run.number)
+        rows = self.query_named(f"SELECT * FROM {table} WHERE run = ? ORDER BY {order}", run.number)
         return [
             {
                 key: json.loads(value) if key in ("facts", "sample") else value
@@ -349,7 +370,7 @@ class Store:
         if run.status == "running" or (_is_here(run) and is_in_use(run.path)):
             raise StoreError(f"the run {run.name!r} is running (process {run.process} on {run.host}): end it first")
         with Database(self.url, create=False) as database, database.translated_errors(), database.transaction():
-            for table in store_sync.STEPPED:
+            for table in (*store_sync.STEPPED, "marks"):
                 database.execute(f"DELETE FROM {table} WHERE run = ?", (run.number,))
             database.execute("DELETE FROM runs WHERE number = ?", (run.number,))
             # Only now: a store that cannot be written keeps the folder, too.
