@@ -5,6 +5,7 @@ import pytest
 import hotloop
 from hotloop.config import load_config, packaged_names, presets
 from hotloop.config.loader import PACKAGED
+from hotloop.training.settings import settle
 
 NAMES = [env.name for env in hotloop.list_envs()]
 
@@ -35,10 +36,10 @@ def test_a_preset_goes_with_every_env(env: str, preset: str) -> None:
 
 
 def test_an_env_without_a_config_of_its_own_has_its_numbers_normalised_unless_said_otherwise() -> None:
-    unknown = load_config("gymnasium:CartPole-v1")
-    assert (unknown.ppo.normalize_observations, unknown.ppo.normalize_rewards) == (True, True)
-    assert not load_config("gymnasium:CartPole-v1", overrides=["ppo.normalize_rewards=false"]).ppo.normalize_rewards
-    assert not load_config("cartpole").ppo.normalize_rewards
+    given = {"ppo.normalize_rewards": False}
+    chosen = [settle(load_config("gymnasium:CartPole-v1", overrides=each), str).ppo for each in ({}, given)]
+    assert [(ppo.normalize_observations, ppo.normalize_rewards) for ppo in chosen] == [(True, True), (True, False)]
+    assert not settle(load_config("cartpole"), str).ppo.normalize_rewards
 
 
 def test_presets_grow_from_lock_step_to_very_many_envs() -> None:

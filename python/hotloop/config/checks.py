@@ -56,9 +56,12 @@ def _check_env(config: Config) -> int:
 
 
 def check_batches(config: Config, seats: int) -> None:
-    """Check that minibatches fit the rollout; the seats of Python envs are known only once these are made."""
+    """Check that minibatches fit the rollout; the seats of Python envs are known only once these are made.
+
+    A minibatch size that the user did not set is adapted when the run begins.
+    """
     rollout = config.runner.num_envs * seats * config.ppo.horizon
-    if config.ppo.minibatch_size > rollout:
+    if config.ppo.minibatch_size > rollout and "minibatch_size" in config.ppo.model_fields_set:
         agents = f" x {seats} agents" if seats > 1 else ""
         raise ConfigError(
             f"ppo.minibatch_size is {config.ppo.minibatch_size}, but a rollout has only {rollout} steps "
@@ -84,7 +87,7 @@ def _check_sequences(config: Config) -> None:
             f"ppo.sequence_length is {length}, which does not divide ppo.horizon {ppo.horizon}: "
             f"set it to {_nearest_divisor(ppo.horizon, length)}, or change the horizon"
         )
-    if ppo.minibatch_size % length:
+    if ppo.minibatch_size % length and "minibatch_size" in ppo.model_fields_set:
         raise ConfigError(
             f"ppo.minibatch_size is {ppo.minibatch_size}, which is not a multiple of the sequence length {length} "
             f"(ppo.sequence_length): set it to {max(1, round(ppo.minibatch_size / length)) * length}"

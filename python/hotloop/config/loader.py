@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,6 +29,9 @@ def load_config(
 ) -> Config:
     """Return the config for an env: packaged defaults, preset, file and overrides, each overriding the one before.
 
+    For an env without packaged defaults, PPO settings that are not given here are chosen when a run begins, by the
+    kind of env (`hotloop.training.settings`).
+
     Args:
         env: The env's name; an env with code of its own (`native:PATH`) is loaded.
         file: A YAML file with any keys of the config.
@@ -46,19 +49,22 @@ def load_config(
     if file is not None:
         given.append(read_yaml(file))
     given.append(parse_overrides(overrides, env=env))
-    layers = [_packaged_defaults(env, _algorithm(given)), *given]
     merged: dict[str, dict[str, Any]] = {}
-    for layer in layers:
+    for layer in (packaged_defaults(env, _algorithm(given)) or {}, *given):
         _merge(merged, layer)
     named = merged.setdefault("env", {}).setdefault("name", env)
     if not isinstance(named, str) or whole_name(named) != env:
         raise ConfigError(f"env.name is {named!r}, but the config was asked for {env!r}: leave one of them out")
     merged["env"]["name"] = env
-    return build(merged)
+    return build(merged, given={key for layer in given for key in _leaves(layer)})
 
 
-def build(parts: Mapping[str, Any]) -> Config:
-    """Return the checked config of nested sections."""
+def build(parts: Mapping[str, Any], *, given: Collection[str] | None = None) -> Config:
+    """Return the checked config of nested sections.
+
+    `given` has the dotted names of the settings that the user chose (default: all of `parts`). The sections'
+    `model_fields_set` keeps them; the others may be adapted to them when a run begins.
+    """
     from pydantic import ValidationError
 
     from hotloop.config.checks import check
@@ -73,8 +79,36 @@ def build(parts: Mapping[str, Any]) -> Config:
         config = Config.model_validate(parts)
     except ValidationError as error:
         raise ConfigError(_explain(error)) from None
+    if given is not None:
+        config = _mark_given(config, given)
     check(config)
     return config
+
+
+def with_changes(
+    config: Config, changes: Mapping[str, Mapping[str, Any]], *, given: Collection[str] | None = None
+) -> Config:
+    """Return the config with changed sections; by default the changes count as given by the user."""
+    parts = config.model_dump()
+    for part, values in changes.items():
+        parts[part] |= values
+    return build(parts, given={*given_keys(config), *(_leaves(changes) if given is None else given)})
+
+
+def given_keys(config: Config) -> set[str]:
+    """Return the dotted names of the settings that the user chose."""
+    return {f"{part}.{key}" for part, section in config for key in section.model_fields_set}
+
+
+def _mark_given(config: Config, given: Collection[str]) -> Config:
+    from hotloop.config.models import Config
+
+    sections: dict[str, Any] = {"env": config.env}
+    for part, section in config:
+        if part != "env":
+            keys = {key for key in type(section).model_fields if f"{part}.{key}" in given}
+            sections[part] = type(section).model_construct(_fields_set=keys, **dict(section))
+    return Config.model_construct(**sections)
 
 
 def parse_overrides(overrides: Overrides, *, env: str | None = None) -> dict[str, dict[str, Any]]:
@@ -165,14 +199,20 @@ def _algorithm(layers: Iterable[Mapping[str, Any]]) -> object:
     return next((name for name in reversed(named) if name is not None), "ppo")
 
 
-def _packaged_defaults(env: str, algorithm: object) -> dict[str, Any]:
+def packaged_defaults(env: str, algorithm: object) -> dict[str, Any] | None:
+    """Return the packaged settings of an env, if it has any."""
     from hotloop.envs.registry import is_native, native_name
 
     # Settings for networks do not suit tables.
     folder = PACKAGED if algorithm == "ppo" else PACKAGED / "tabular"
     if is_native(env) and (path := folder / f"{native_name(env)}.yaml").exists():
         return read_yaml(path)
-    return read_yaml(PACKAGED / "general" / "ppo.yaml") if algorithm == "ppo" else {}
+    return None
+
+
+def general_settings(kind: str) -> dict[str, Any]:
+    """Return the packaged settings for a kind of env, such as `continuous`."""
+    return read_yaml(PACKAGED / "general" / f"{kind}.yaml")
 
 
 def _preset(name: str) -> dict[str, Any]:

@@ -140,7 +140,7 @@ def resolve(
 ) -> Config:
     """The config that these arguments of `train` stand for; `train` holds keys of that part."""
     from hotloop.config import Config, load_config
-    from hotloop.config.loader import build
+    from hotloop.config.loader import with_changes
 
     own = {f"train.{key}": value for key, value in train.items()}
     match config:
@@ -149,9 +149,7 @@ def resolve(
 
             if preset is not None or config.env.name != load_env(env):
                 raise TrainingError("a whole config allows no preset and no other env")
-            parts = config.model_dump()
-            parts["train"] |= train
-            return build(parts)
+            return with_changes(config, {"train": train})
         case str() | Path():
             return load_config(env, file=Path(config), preset=preset, overrides=own)
         case None:

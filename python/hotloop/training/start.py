@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from hotloop.config.loader import with_changes
 from hotloop.envs.loader import load_env, whole_name
 from hotloop.errors import TrainingError
 from hotloop.training.opponents import find_policy, keep, kept
 from hotloop.training.runs import RunFolder, config_changes, find_run, find_store, home_of, read_first
+from hotloop.training.settings import settle
 from hotloop.training.trainer import Trainer
 from hotloop.training.trust import code_in_config, code_in_manifest, remember, stored_config
 
@@ -64,9 +66,11 @@ def begin(
     if train.until is not None and train.evaluate_episodes == 0:
         raise TrainingError("train.until is confirmed by an evaluation: set train.evaluate_episodes above 0")
     if debug:
-        config = _with(config, _DEBUG_SETTINGS)
+        config = with_changes(config, _DEBUG_SETTINGS)
     url = find_store(store, home, trackers=config.track.trackers)
     notes: list[str] = []
+    if repeated is None:
+        config = settle(config, notes.append)
     source = None if init_from is None else find_policy(init_from, home, trust=trust, warn=notes.append)
     if opponents is None:
         opponents = [find_policy(name, home, trust=trust, warn=notes.append) for name in config.opponents.policies]
@@ -126,18 +130,18 @@ def resume(
         changed = {key: value for key, value in (limits or {}).items() if value != getattr(config.train, key)}
         if changed:
             _refuse_other_schedule(config, changed)
-            config = _with(config, {"train": changed})
+            config = with_changes(config, {"train": changed})
             folder.write_config(config)
         opponents = kept(path, config, trust=trust)
         load_env(config.env.name)
         if learner:
             # Named by whoever resumes, so its code is trusted; the run keeps the change.
-            config = _with(config, learner)
+            config = with_changes(config, learner)
             folder.write_config(config)
             remember(path, code_in_config(config))
         if debug:
             # For this session only: the stored config stays as it is.
-            config = _with(config, _DEBUG_SETTINGS)
+            config = with_changes(config, _DEBUG_SETTINGS)
         first = read_first(path)
         trainer = Trainer(
             config,
@@ -162,15 +166,6 @@ def resume(
         trainer.session.counters.solved = False
         trainer.session.counters.control.conditions.stop = None
     return trainer
-
-
-def _with(config: Config, changes: Mapping[str, Mapping[str, Any]]) -> Config:
-    from hotloop.config.loader import build
-
-    parts = config.model_dump()
-    for part, values in changes.items():
-        parts[part] |= values
-    return build(parts)
 
 
 def _refuse_other_schedule(config: Config, changed: Mapping[str, Any]) -> None:
