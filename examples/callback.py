@@ -56,4 +56,4 @@ class Watch(Callback):
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as home:
         settings = {"track.interval": 32, "track.statistics_every": 64, "train.evaluate_every": 64}
-        hotloop.train("cartpole", steps=200_000, config=settings, callbacks=[Watch()], home=home)
+        hotloop.train("cartpole", steps=200_000, config=settings, callbacks=[Watch()], home=home, progress=False)

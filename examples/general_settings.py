@@ -31,9 +31,17 @@ def train(task: str, seed: int, home: str, changes: list[str]) -> float:
     name = f"{task.rpartition(':')[2]}-{seed}"
     config = ["runner.num_threads=1", "runner.num_workers=1", *changes]
     if (Path(home) / "runs" / name).exists():
-        run = hotloop.train(resume=name, home=home)
+        run = hotloop.train(resume=name, home=home, progress=False)
     else:
-        run = hotloop.train(f"gymnasium:{task}", steps=STEPS[task], seed=seed, config=config, name=name, home=home)
+        run = hotloop.train(
+            f"gymnasium:{task}",
+            steps=STEPS[task],
+            seed=seed,
+            config=config,
+            name=name,
+            home=home,
+            progress=False,
+        )
     assert run.evaluation is not None
     return run.evaluation.mean
 

@@ -27,7 +27,7 @@ def curve(env: str, learner: str, seed: int, steps: int, home: Path) -> Curve:
     journal = home / "runs" / name / "metrics.jsonl"
     if not (journal.exists() and '"event":"end"' in journal.read_text()):
         config = {"train.learner": learner, "train.until": None, "track.interval": 1, "runner.num_threads": 1}
-        hotloop.train(env, seed=seed, steps=steps, config=config, name=name, home=home)
+        hotloop.train(env, seed=seed, steps=steps, config=config, name=name, home=home, progress=False)
     lines = [json.loads(line) for line in journal.read_text().splitlines()]
     points = [(line["steps"], line["return_recent"]) for line in lines if line["event"] == "iteration"]
     found = np.array([point for point in points if point[1] is not None], np.float64)

@@ -16,11 +16,16 @@ if TYPE_CHECKING:
     from hotloop.training.checkpoint import Checkpoint
 
 
-def load(path: str | Path, *, trust: bool = False) -> Policy:
+def load(run: str | Path, *, trust: bool = False, home: str | Path | None = None) -> Policy:
     """Return the policy of a run (of its best checkpoint, the last one if none was evaluated) or of a checkpoint.
 
     Loading reads arrays and JSON. A run from elsewhere that names code is refused without `trust`. If the best
     checkpoint is damaged, another one is used, with a warning.
+
+    Args:
+        run: Path of a run or checkpoint, a run's name or the beginning of it, or `last`.
+        trust: Whether to execute code that a run from elsewhere names.
+        home: Where runs are kept; `HOTLOOP_HOME` or `~/.hotloop` by default.
 
     >>> from hotloop import train
     >>> run = train("cartpole", steps=2048, home=getfixture("tmp_path"))
@@ -28,8 +33,12 @@ def load(path: str | Path, *, trust: bool = False) -> Policy:
     True
     """
     from hotloop.training.checkpoint import open_policy
+    from hotloop.training.lookup import find_run
 
-    return checkpoint_policy(open_policy(Path(path), trust=trust, warn=_warn))
+    path = Path(run)
+    if not path.is_dir():
+        path = find_run(run, home)
+    return checkpoint_policy(open_policy(path, trust=trust, warn=_warn))
 
 
 def _warn(message: str) -> None:

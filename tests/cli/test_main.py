@@ -16,6 +16,15 @@ def test_help_teaches_by_example() -> None:
     assert "hotloop bench envs cartpole --quick" in done.stdout
 
 
+@pytest.mark.parametrize("command", [[], ["train"], ["eval"], ["play"], ["runs", "list"], ["runs", "plot"]])
+def test_help_shows_no_types_of_flags_and_no_double_brackets(command: list[str]) -> None:
+    done = hotloop(*command, "-h", COLUMNS="100")
+    assert done.returncode == 0
+    assert "--help" in done.stdout
+    for odd in ("<bool>", "<str>", "<list", "[["):
+        assert odd not in done.stdout
+
+
 def test_nothing_said_is_a_call_for_help() -> None:
     assert hotloop().stdout == hotloop("--help").stdout
 

@@ -179,6 +179,34 @@ def test_a_second_signal_ends_at_once_in_the_middle_of_an_iteration() -> None:
     assert next(end for end in ends if not end[1]) == (130, [], "")
 
 
+def test_a_verification_that_is_interrupted_says_so_and_nothing_else(home: Path) -> None:
+    hotloop_json("train", "cartpole", "--until", "none", "--steps", "3M", "--name", "long")
+    temporary = home / "temporary"
+    temporary.mkdir()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "hotloop", "verify", "long"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TMPDIR": str(temporary)},
+    )
+    while process.poll() is None and not list(temporary.glob("hotloop-verify-*/runs/long/checkpoints")):
+        pass
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate()
+    assert (process.returncode, out, err) == (130, "", "interrupted: nothing was compared\n")
+
+
+def test_a_finished_run_that_is_resumed_says_what_to_do() -> None:
+    hotloop_json("train", "cartpole", "--until", "30", "--name", "done")
+    done = hotloop("train", "--resume", "done")
+    assert done.returncode == 0
+    assert "the run is finished: it reached train.until=30" in done.stdout
+    *_, end = hotloop_json("train", "--resume", "done", "--steps", "100k")
+    assert (end["ended"], end["steps"] >= 100_000) == ("steps", True)
+    assert "--init-from done instead of --resume" in complaint("train", "--resume", "done", "ppo.learning_rate=1e-4")
+
+
 def test_people_are_told_how_to_go_on() -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "hotloop", *ENDLESS[:-1], "--name", "mine", "--debug"],
@@ -231,5 +259,5 @@ def test_bad_input_is_refused_in_one_line(arguments: list[str], what: str, home:
 def test_what_a_stored_run_fixes_cannot_be_changed() -> None:
     hotloop_json("train", "cartpole", "--steps", "2048", "train.until=null")
     assert "seed cannot be given with resume" in complaint("train", "--resume", "last", "--seed", "3")
-    assert "config cannot be given with resume" in complaint("train", "ppo.epochs=3", "--resume", "last")
+    assert "ppo.epochs cannot be given with resume" in complaint("train", "ppo.epochs=3", "--resume", "last")
     assert "trains 'cartpole', not 'taxi'" in complaint("train", "taxi", "--resume", "last")

@@ -412,6 +412,66 @@ def test_resume_takes_only_limits(tmp_path: Path) -> None:
     assert further.steps == 9 * ITERATION
 
 
+def test_other_settings_on_resume_are_answered_with_init_from(tmp_path: Path) -> None:
+    run = train(tmp_path, train__steps=4 * ITERATION)
+    with pytest.raises(
+        TrainingError, match=rf"ppo\.learning_rate cannot be given with resume.* --init-from {run.path}"
+    ):
+        hotloop.train(resume=run.path, config={"ppo.learning_rate": 1e-4})
+
+
+def test_a_callback_that_returns_false_ends_the_run_with_an_evaluation_and_a_checkpoint(tmp_path: Path) -> None:
+    class Enough(Log):
+        def iteration(self, report: IterationReport) -> bool:  # type: ignore[override]
+            super().iteration(report)
+            return report.iterations < 8
+
+    log = Enough()
+    run = train(tmp_path, log, train__steps=100 * ITERATION, train__evaluate_episodes=2)
+    assert (run.ended, run.iterations) == ("callback", 8)
+    assert run.evaluation is not None
+    assert log.of("checkpoint")[-1].iterations == 8
+    assert verify(run.path).same
+    # It is not finished: without the callback it goes on to its own limit.
+    assert hotloop.train(resume=run.path).steps == 100 * ITERATION
+
+
+def test_callbacks_may_return_anything_else(tmp_path: Path) -> None:
+    class Chatty(Log):
+        def iteration(self, report: IterationReport) -> Any:
+            return 0.0
+
+    assert train(tmp_path, Chatty(), train__steps=8 * ITERATION).ended == "steps"
+
+
+def test_a_run_that_was_solved_goes_on_to_new_steps_whatever_until_says(tmp_path: Path) -> None:
+    log = Log()
+    run = hotloop.train("cartpole", until=30, home=tmp_path, callbacks=[log])
+    assert run.solved
+    again = hotloop.train(resume=run.path, callbacks=[log])
+    assert (again.ended, again.steps) == ("solved", run.steps)
+    assert "the run is finished: it reached train.until=30" in log.of("start")[-1].notes[-1]
+    further = hotloop.train(resume=run.path, steps=run.steps + 50_000, callbacks=[log])
+    assert (further.ended, further.config.train.until) == ("steps", None)
+    assert further.steps >= run.steps + 50_000
+    assert log.of("start")[-1].notes == ("train.until=30 was reached before: the run goes on without it",)
+    assert verify(run.path).same
+
+
+def test_until_none_removes_the_goal_of_a_packaged_config(tmp_path: Path) -> None:
+    assert hotloop.train("cartpole", until="none", steps=2048, home=tmp_path).config.train.until is None
+
+
+def test_an_interrupted_verification_is_no_difference(tmp_path: Path) -> None:
+    class Stop(Callback):
+        def start(self, report: StartReport) -> None:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    run = train(tmp_path, train__steps=8 * ITERATION)
+    with pytest.raises(KeyboardInterrupt):
+        verify(run.path, callbacks=[Stop()])
+
+
 def test_a_run_that_went_on_beyond_its_end_is_repeated_with_what_it_told_there(tmp_path: Path) -> None:
     # Neither the first end nor the second falls on a record or an evaluation by schedule.
     run = train(tmp_path, train__steps=5 * ITERATION, train__evaluate_episodes=4, track__interval=4)

@@ -128,7 +128,12 @@ def run(faults: int, progress: Callable[[int], object] = lambda done: None) -> O
         why, steps = "", 0
         try:
             ended = hotloop.train(
-                f"{__name__}:{Faulty.__name__}", steps=10**9, config=config, home=folder, callbacks=[ear]
+                f"{__name__}:{Faulty.__name__}",
+                steps=10**9,
+                config=config,
+                home=folder,
+                progress=False,
+                callbacks=[ear],
             )
             steps = ended.steps
         except TrainingError as error:

@@ -69,7 +69,9 @@ def _config(env: str, preset: str) -> Config:
 def _contender(preset: str, config: Config, home: str) -> Contender:
     env, steps = config.env.name, config.train.steps
     assert steps is not None
-    return Contender(preset, lambda _: train(env, config=config, home=home), [None], work_per_pass=steps)
+    return Contender(
+        preset, lambda _: train(env, config=config, home=home, progress=False), [None], work_per_pass=steps
+    )
 
 
 def _work(config: Config) -> str:

@@ -72,7 +72,7 @@ def _fill(home: Path) -> None:
     from hotloop.tracking.store_url import find_store_url
 
     settings = {"train.until": None, "train.evaluate_episodes": 0}
-    train("cartpole", steps=4096, config=settings, home=home, store=str(home / _STORE))
+    train("cartpole", steps=4096, config=settings, home=home, store=str(home / _STORE), progress=False)
     url = find_store_url(home / _STORE, home)
     assert url is not None
     with Database(url) as database, database.transaction():

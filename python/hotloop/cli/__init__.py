@@ -29,6 +29,7 @@ from hotloop.cli import (
     train,
     verify,
 )
+from hotloop.cli.help import hide_types
 from hotloop.cli.signals import INTERRUPTED
 from hotloop.cli.streams import BROKEN_PIPE, ReaderGoneError, guard_streams
 
@@ -94,7 +95,8 @@ def main() -> int:
     """
     guard_streams()
     try:
-        code = app(sys.argv[1:] or ["--help"], prog_name="hotloop", standalone_mode=False)
+        command = hide_types(typer.main.get_command(app))
+        code = command(sys.argv[1:] or ["--help"], prog_name="hotloop", standalone_mode=False)
         sys.stdout.flush()
     except KeyboardInterrupt:
         return INTERRUPTED

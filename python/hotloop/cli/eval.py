@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def evaluate(
     run: Annotated[str, typer.Argument(metavar="RUN", help="A path, a name, the beginning of one, or 'last'.")],
     changes: Annotated[
-        list[str] | None, typer.Argument(metavar="[env.KEY=VALUE]...", help="Options of the env to change.")
+        list[str] | None, typer.Argument(metavar="env.KEY=VALUE", help="Options of the env to change.")
     ] = None,
     episodes: Annotated[
         int | None, typer.Option(help="How many episodes to play; 100 if they are needed and this is not said.")

@@ -17,8 +17,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from hotloop.cli.view import View, conclusion, evaluating_line, evaluation_line
 from hotloop.text import duration, measured, short
+from hotloop.training.display import View, conclusion, evaluating_line, evaluation_line, trouble_line
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -97,12 +97,12 @@ class LiveView(View):
         self._draw()
 
     def control(self, report: ControlReport) -> None:
-        """Adds a line."""
-        self._events.append(f"step {short(report.steps)}: {report.what}")
+        """Add a line."""
+        self._events.append(trouble_line(report))
 
     def trouble(self, report: TroubleReport) -> None:
         """Add a line."""
-        self._events.append(f"step {short(report.steps)}: {report.what}")
+        self._events.append(trouble_line(report))
 
     def end(self, run: Run) -> None:
         """Draw the final state, with the result below."""

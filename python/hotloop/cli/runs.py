@@ -66,7 +66,7 @@ def opened(store: str | None) -> Iterator[Store]:
 @app.command("list")
 def list_runs(
     filters: Annotated[
-        list[str] | None, typer.Argument(metavar="[FILTER]...", help="env=cartpole, best>=400, ppo.epochs=4, ...")
+        list[str] | None, typer.Argument(metavar="FILTER", help="env=cartpole, best>=400, ppo.epochs=4, ...")
     ] = None,
     sort: Annotated[str, typer.Option(metavar="KEY", help="Sort by this key; -KEY: largest first.")] = "-created",
     columns: Annotated[str | None, typer.Option(metavar="KEY,...", help="Columns to show.")] = None,

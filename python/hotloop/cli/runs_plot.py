@@ -23,7 +23,9 @@ PICTURE_POINTS = 2000
 
 def plot(
     runs: RunsArgument,
-    metric: Annotated[str, typer.Option(help="Metric to plot; 'hotloop runs show' lists them.")] = "return_recent",
+    metric: Annotated[
+        str, typer.Option(metavar="NAME", help="Metric to plot; 'hotloop runs show' lists them.")
+    ] = "return_recent",
     x: Annotated[str, typer.Option(metavar="step|time", help="X axis: steps, or seconds since the start.")] = "step",
     smooth: Annotated[float, typer.Option(help="Smoothing weight, 0 to 0.999; the raw line is drawn behind.")] = 0.0,
     group: Annotated[bool, typer.Option("--group", help="Average runs that differ only in their seed.")] = False,

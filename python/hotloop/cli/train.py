@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from hotloop.cli.output import UserError, count
+from hotloop.text import parse_number
 
 if TYPE_CHECKING:
     from hotloop.config import Config
@@ -24,7 +25,9 @@ def train(
     steps: Annotated[int | None, typer.Option(parser=count, metavar="N", help="Stop after N steps (1e6, 2M).")] = None,
     episodes: Annotated[int | None, typer.Option(parser=count, metavar="N", help="Stop after N episodes.")] = None,
     minutes: Annotated[float | None, typer.Option(metavar="N", help="Stop after N minutes.")] = None,
-    until: Annotated[float | None, typer.Option(metavar="RETURN", help="Stop at this mean return.")] = None,
+    until: Annotated[
+        str | None, typer.Option(metavar="RETURN", help="Stop at this mean return; 'none': at other limits only.")
+    ] = None,
     seed: Annotated[int | None, typer.Option(metavar="N", help="Random seed of the whole run.")] = None,
     seeds: Annotated[
         str | None, typer.Option(metavar="LIST", help="One run per seed, such as 0-4 or 1,5,7, and a summary.")
@@ -50,15 +53,15 @@ def train(
     """Train a policy on an env with PPO, or a table with Q-learning.
 
     \b
-      hotloop train cartpole                        until solved, with packaged settings
+      hotloop train cartpole                until solved, packaged settings
       hotloop train pendulum --until -150 --seed 3
       hotloop train cartpole ppo.epochs=2 runner.num_envs=512 --steps 1M
       hotloop train cartpole --preset ultra-fast
       hotloop train tictactoe train.algorithm=q-learning
-      hotloop train gymnasium:CartPole-v1 --steps 200000   any Python env
-      hotloop train cartpole --seeds 0-4            five runs, mean and interval at the end
-      hotloop train --resume last                   continue a run that was stopped or killed
-      hotloop train cartpole --json | tail -1       the result, for scripts
+      hotloop train gymnasium:CartPole-v1 --steps 200k   any Python env
+      hotloop train cartpole --seeds 0-4    five runs, mean and interval
+      hotloop train --resume last           continue a run, exactly
+      hotloop train cartpole --json | tail -1   the result, for scripts
 
     Keys are the config's dotted names; env.KEY sets an option of the env.
     Ctrl-C writes a checkpoint and exits with code 130; a second one exits
@@ -72,16 +75,16 @@ def train(
     elif resume is None:
         raise UserError("nothing to train: name an env ('hotloop envs' lists them), or a run with --resume")
 
-    from hotloop.cli import run_lookup
     from hotloop.cli.signals import INTERRUPTED, SecondSignalEnds
     from hotloop.cli.streams import make_output_optional
-    from hotloop.cli.view import choose_view, launched_rank
+    from hotloop.cli.view import choose_view
     from hotloop.errors import ConfigError, TrainingError
     from hotloop.training import train as start
+    from hotloop.training.display import launched_rank
 
     if worker_python is not None:
         overrides = [*(overrides or []), f"runner.worker_python={worker_python}"]
-    limits: dict[str, Any] = {"steps": steps, "episodes": episodes, "minutes": minutes, "until": until}
+    limits: dict[str, Any] = {"steps": steps, "episodes": episodes, "minutes": minutes, "until": parse_goal(until)}
     make_output_optional()
     if seeds is not None and (resume is not None or seed is not None):
         raise UserError("--seeds starts new runs: leave out --seed and --resume")
@@ -92,13 +95,14 @@ def train(
             return start(
                 env,
                 config=_resolve(env, overrides or [], config, preset, {**limits, "seed": seed}),
-                init_from=None if init_from is None else run_lookup.find(init_from),
+                init_from=init_from,
                 restart=restart,
                 trust=trust,
                 debug=debug,
                 name=name,
                 store=store,
                 callbacks=[view],
+                progress=False,
             )
 
     def resume_run(run: str) -> Run:
@@ -109,7 +113,7 @@ def train(
                 seed=seed,
                 config=config or overrides or None,
                 preset=preset,
-                resume=run_lookup.find(run),
+                resume=run,
                 init_from=init_from,
                 restart=restart,
                 debug=debug,
@@ -117,6 +121,7 @@ def train(
                 store=store,
                 trust=trust,
                 callbacks=[view],
+                progress=False,
             )
 
     try:
@@ -144,6 +149,20 @@ def train(
             _report_missed_goal(run)
 
 
+def parse_goal(text: str | None) -> float | Literal["none"] | None:
+    """Parse a mean return, or `none`.
+
+    >>> parse_goal("-200"), parse_goal("none")
+    (-200, 'none')
+    """
+    if text is None or text.lower() == "none":
+        return None if text is None else "none"
+    value = parse_number(text)
+    if isinstance(value, str):
+        raise UserError(f"--until is {text!r}: expected a mean return, or none")
+    return value
+
+
 def _check_env(env: str) -> None:
     from hotloop.envs.loader import load_env, whole_name
     from hotloop.envs.registry import is_native, native_name
@@ -163,6 +182,8 @@ def _resolve(env: str, overrides: list[str], file: Path | None, preset: str | No
 
     parts = parse_overrides(overrides, env=env)
     given = {key: value for key, value in options.items() if value is not None}
+    if given.get("until") == "none":
+        given["until"] = None
     if given:
         parts.setdefault("train", {}).update(given)
     return load_config(env, file=file, preset=preset, overrides=parts)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hotloop.cli.output import UserError, emit, tell
+from hotloop.cli.signals import INTERRUPTED
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,8 +32,8 @@ def verify(
     Checkpoints must be the same byte for byte (weights, optimiser, envs), and
     every record, evaluation, event and replay the same, whatever machine,
     number of threads or interruptions were involved. Claims that a repetition
-    cannot check are listed. The exit code is 0 if there is no difference and 1
-    if there is any.
+    cannot check are listed. The exit code is 0 if there is no difference, 1 if
+    there is any, and 130 after Ctrl-C.
     """
     from hotloop.cli import run_lookup
     from hotloop.cli.progress import PartsProgress
@@ -45,6 +46,9 @@ def verify(
             found = repeat(path, callbacks=_watching(path, bar), trust=trust)
     except (ConfigError, TrainingError) as error:
         raise UserError(str(error)) from None
+    except KeyboardInterrupt:
+        tell("interrupted: nothing was compared")
+        raise typer.Exit(INTERRUPTED) from None
     for note in found.notes:
         tell(note)
     if as_json:

@@ -1,26 +1,18 @@
-"""Views of a run: JSON lines for scripts, plain lines, or a live view on a terminal.
-
-Iterations can be far shorter than anyone can read: records are kept as they arrive and shown at a fixed pace.
-"""
+"""Views of a run for commands: JSON lines for scripts, plain lines, or a live view on a terminal."""
 
 from __future__ import annotations
 
-import os
 import sys
-import time
-from typing import TYPE_CHECKING, Self, TextIO
+from typing import TYPE_CHECKING
 
 from hotloop.cli.output import emit, tell
-from hotloop.text import duration, measured, plain, short
-from hotloop.training.callbacks import Callback
+from hotloop.text import plain
+from hotloop.training.display import PlainLines, View, launched_rank
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from hotloop.training.callbacks import (
         CheckpointReport,
         ControlReport,
-        EvaluationProgress,
         EvaluationReport,
         IterationReport,
         ProgressReport,
@@ -28,27 +20,6 @@ if TYPE_CHECKING:
         TroubleReport,
     )
     from hotloop.training.runs import Run
-
-# Seconds between plain lines.
-PACE = 2.0
-
-
-class View(Callback):
-    """A callback that displays events and releases the terminal at the end, whatever happens."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
-    ) -> None:
-        pass
-
-
-def launched_rank() -> int | None:
-    """Return this process's rank if an MPI launcher started it, else None."""
-    names = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK")
-    return next((int(os.environ[name]) for name in names if os.environ.get(name, "").isdecimal()), None)
 
 
 def choose_view(*, as_json: bool, detailed: bool, is_last: bool = True) -> View:
@@ -145,137 +116,3 @@ class JsonLines(View):
                 }
             ),
         )
-
-
-class PlainLines(View):
-    """One line every few seconds; with `detailed`, one for every record."""
-
-    def __init__(self, file: TextIO, *, detailed: bool = False) -> None:
-        self._file = file
-        self._detailed = detailed
-        self._record: IterationReport | None = None
-        self._shown = time.perf_counter()
-
-    def start(self, report: StartReport) -> None:
-        """Print the run's identity and settings."""
-        for line in introduction(report):
-            self._print(line)
-
-    def iteration(self, report: IterationReport) -> None:
-        """Keep the record, or print all of it."""
-        self._record = report
-        if self._detailed:
-            for line in in_detail(report):
-                self._print(line)
-
-    def progress(self, report: ProgressReport) -> None:
-        """Print the progress if a line is due."""
-        now = time.perf_counter()
-        if self._record is None or self._detailed or now - self._shown < PACE:
-            return
-        self._shown = now
-        part = f" ({report.fraction:.0%})" if report.fraction else ""
-        self._print(
-            f"step {short(report.steps)}{part}, {duration(report.seconds)}, {short(report.steps_per_second)} steps/s, "
-            f"return {measured(self._record.return_recent)}, {_measures(self._record)}"
-        )
-
-    def evaluation(self, report: EvaluationReport) -> None:
-        """Show an evaluation's result."""
-        self._print(evaluation_line(report))
-
-    def checkpoint(self, report: CheckpointReport) -> None:
-        """Print the path in detailed mode."""
-        if self._detailed:
-            self._print(f"checkpoint {report.path}")
-
-    def control(self, report: ControlReport) -> None:
-        """Print what controllers decided."""
-        self._print(f"step {short(report.steps)}: {report.what}")
-
-    def evaluating(self, report: EvaluationProgress) -> None:
-        """Print how far an evaluation is, if it is time to say so."""
-        now = time.perf_counter()
-        if now - self._shown >= PACE:
-            self._shown = now
-            self._print(evaluating_line(report))
-
-    def trouble(self, report: TroubleReport) -> None:
-        """Show a warning or a fault."""
-        self._print(f"step {short(report.steps)}: {report.what}")
-
-    def end(self, run: Run) -> None:
-        """Print the result and the next command."""
-        for line in conclusion(run):
-            self._print(line)
-
-    def _print(self, line: str) -> None:
-        print(line, file=self._file, flush=True)
-
-
-def _measures(record: IterationReport) -> str:
-    """The algorithm's own metrics, as text."""
-    metrics = record.measures or {"entropy": record.entropy}
-    return ", ".join(f"{name.replace('_', ' ')} {measured(value, 3)}" for name, value in metrics.items())
-
-
-def introduction(report: StartReport) -> list[str]:
-    """Lines that open a run."""
-    config = report.config
-    begun = f", resumed at step {report.resumed_at}" if report.resumed_at is not None else ""
-    return [
-        f"run {report.run}: {config.env.name}, seed {config.train.seed}{begun}",
-        f"{report.work}, {report.num_threads} {'thread' if report.num_threads == 1 else 'threads'}",
-        f"learner: {report.learner}",
-        *report.notes,
-    ]
-
-
-def evaluating_line(report: EvaluationProgress) -> str:
-    """How far an evaluation is."""
-    return f"step {short(report.steps)}: evaluating {report.done}/{report.episodes} episodes"
-
-
-def evaluation_line(report: EvaluationReport) -> str:
-    """One line with the result of an evaluation."""
-    found = report.evaluation
-    best = ", the best so far" if report.is_best else ""
-    if found.exact:
-        metrics = ", ".join(f"{name.replace('_', ' ')} {measured(value)}" for name, value in found.metrics.items())
-        return f"evaluation at step {short(report.steps)}: {found.mean:.5f} exactly ({metrics}){best}"
-    return (
-        f"evaluation at step {short(report.steps)}: {measured(found.mean)} over {found.episodes} episodes "
-        f"(95 % interval: {measured(found.low)} to {measured(found.high)}){best}"
-    )
-
-
-def in_detail(report: IterationReport) -> list[str]:
-    """All values of a record, for debugging."""
-    lines = [
-        f"iteration {report.iterations}, step {report.steps}: return {measured(report.return_mean)}, "
-        f"policy loss {measured(report.policy_loss)}, value loss {measured(report.value_loss)}, "
-        f"entropy {measured(report.entropy)}, kl {measured(report.kl)}, clipped {measured(report.clip_fraction)}, "
-        f"gradient norm {measured(report.gradient_norm)}, explained variance {measured(report.explained_variance)}, "
-        f"dropped {report.dropped}, faults {report.faults}"
-    ]
-    if report.statistics is not None:
-        for kind in ("weights", "gradients"):
-            for name, facts in getattr(report.statistics, kind).items():
-                values = ", ".join(f"{fact} {measured(value)}" for fact, value in facts.items())
-                lines.append(f"  {kind} {name}: {values}")
-        lines.append(f"  actions: {report.statistics.actions}")
-    return lines
-
-
-def conclusion(run: Run) -> list[str]:
-    """Lines that close a run."""
-    endings = {"solved": "solved", "interrupted": "interrupted", "controller": "ended by a controller"}
-    outcome = endings.get(run.ended, f"limit of {run.ended} reached")
-    lines = [
-        f"{outcome} after {short(run.steps)} steps in {duration(run.seconds)} ({short(run.steps_per_second)} steps/s), "
-        f"return {measured(run.return_mean)}"
-    ]
-    lines.append(f"in {run.path}")
-    if run.ended == "interrupted":
-        lines.append(f"continue with: hotloop train --resume {run.name}")
-    return lines

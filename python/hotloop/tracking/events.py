@@ -99,6 +99,7 @@ _KINDS: Final[dict[str, dict[str, Check]]] = {
     "eval": {"evaluation": _IS_RESULT, "how": _with({"options": _is_mapping})},
     "checkpoint": {"path": _is_text, "is_best": _is_flag},
     "trouble": {"what": _is_text, "kind": _optional(_is_name), "facts": _optional(_is_mapping)},
+    "values": {"values": _mapping_of(_optional(is_number))},
     "control": {"what": _is_text, "decisions": lambda value: value is not None},
     "resources": {
         "of": _mapping_of(_with({"cpu": _optional(is_number), "memory": _optional(is_number)})),

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from hotloop.errors import AmbiguousRunError, NoSuchRunError, QueryError, StoreError, StoreReadOnlyError
 from hotloop.tracking import journal, store_sync
 from hotloop.tracking.database import Database
-from hotloop.tracking.store_url import find_store_url
+from hotloop.tracking.store_url import find_store_url, runs_folder
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -141,7 +141,7 @@ class Store:
         self._connections: list[Database] = []
         self._read_only = read_only
         self._query_limit = query_limit
-        self._runs_folder = under / "runs"
+        self._runs_folder = runs_folder(under)
         try:
             _ = self._database
             if not read_only:

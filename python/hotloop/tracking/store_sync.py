@@ -198,6 +198,9 @@ class _Writer:
             statistics = (event[name] for name in events.EPISODE_STATISTICS)
             self._row("episodes", event, event["episodes_in"], *statistics, json.dumps(event.get("sample") or []))
 
+    def _add_values(self, event: Event) -> None:
+        self._add_points(event, event["values"].items())
+
     def _add_evaluation(self, event: Event) -> None:
         found = event["evaluation"]
         self._add_result(event, "training", found, {"is_best": event["is_best"], "confirms": event["confirms"]})

@@ -53,7 +53,17 @@ class StoreUrl:
 
     def is_home_of(self, folder: Path) -> bool:
         """Whether a run's folder lies in the home whose own store this is."""
-        return self.is_default and self.file is not None and folder.absolute().parent.parent == self.file.parent
+        if not self.is_default or self.file is None:
+            return False
+        return folder.absolute().parent == runs_folder(self.file.parent)
+
+
+def runs_folder(home: Path) -> Path:
+    """Return the folder of a home that holds the runs: `runs`, or the home itself if it has that name already."""
+    inner = home / "runs"
+    # Earlier versions always had a folder below; a run may have this name, too.
+    nested = inner.is_dir() and not (inner / "config.yaml").exists()
+    return inner if home.name != "runs" or nested else home
 
 
 def find_store_url(store: str | Path | None, home: Path) -> StoreUrl | None:

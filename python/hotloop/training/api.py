@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from hotloop.errors import TrainingError
 
@@ -22,7 +22,7 @@ def train(
     steps: int | None = None,
     episodes: int | None = None,
     minutes: float | None = None,
-    until: float | None = None,
+    until: float | Literal["none"] | None = None,
     seed: int | None = None,
     config: Config | Mapping[str, object] | Sequence[str] | str | Path | None = None,
     preset: str | None = None,
@@ -31,6 +31,7 @@ def train(
     restart: bool = False,
     debug: bool = False,
     trust: bool = False,
+    progress: bool = True,
     callbacks: Sequence[Callback] = (),
     controllers: Sequence[Controller] = (),
     name: str | None = None,
@@ -48,18 +49,19 @@ def train(
         steps: End after this many steps. This and the next three stand for `train.steps` and so on of the config.
         episodes: End after this many finished episodes.
         minutes: End after this many minutes.
-        until: End when this mean return is reached, and confirmed by an evaluation.
+        until: End when this mean return is reached, and confirmed by an evaluation; `"none"` removes that limit.
         seed: Decides everything random; the config's, 0 if it says none, by default.
         config: Changes to the env's packaged defaults: `{"ppo.epochs": 4}`, `["ppo.epochs=4"]`, the path of a
             YAML file, or a whole `Config`.
         preset: The name of a packaged preset.
-        resume: Run to continue, by name or path. Only limits can be changed, and by `config` the learner:
-            `train.learner` and what is under `torch.`
-        init_from: Run or checkpoint whose weights are the initial ones.
+        resume: Run to continue: its path, its name or the beginning of it, or `last`. Only limits can be changed, and
+            by `config` the learner: `train.learner` and what is under `torch.`
+        init_from: Run or checkpoint whose weights are the initial ones, given as for `resume`.
         restart: With `resume`: begin the run again; its checkpoints are set aside (`checkpoints.old-1`).
         debug: One thread, every array checked for non-finite numbers, a record of each iteration.
         trust: Whether to execute code that a run given by `resume` or `init_from` names although it was not made here.
-        callbacks: Listeners of the run.
+        progress: Whether to show progress: a bar in a notebook, otherwise lines on standard error.
+        callbacks: Listeners of the run; one that returns `False` ends it.
         controllers: Controllers besides those of `control` in the config; they change env options, reward weights,
             opponents or rates between iterations. Pass the same ones with `resume`.
         name: The run's name; made up of env and date by default.
@@ -75,17 +77,23 @@ def train(
 
     from hotloop.envs.loader import name_of
     from hotloop.training import start
-    from hotloop.training.runs import find_run
+    from hotloop.training.lookup import find_run
     from hotloop.training.trust import code_in_config, remember, stored_config
 
     if env is not None and not isinstance(env, str):
         env = name_of(env)
     limits = {"steps": steps, "episodes": episodes, "minutes": minutes, "until": until}
     limits = {key: value for key, value in limits.items() if value is not None}
+    if until == "none":
+        limits["until"] = None
+    if progress:
+        from hotloop.training.display import default_view
+
+        callbacks = [*callbacks, default_view()]
     if resume is not None:
         learner = _learner_changes(config)
         _refuse_with_resume(
-            seed=seed, config=None if learner else config, preset=preset, init_from=init_from, name=name
+            resume, seed=seed, config=None if learner else config, preset=preset, init_from=init_from, name=name
         )
         started = partial(
             start.resume,
@@ -174,7 +182,16 @@ def _learner_changes(config: object) -> dict[str, dict[str, Any]]:
     return parts if allowed else {}
 
 
-def _refuse_with_resume(**given: object) -> None:
+def _refuse_with_resume(run: str | Path, **given: object) -> None:
     for what, value in given.items():
-        if value is not None:
-            raise TrainingError(f"{what} cannot be given with resume: the run's own is stored with it")
+        if value is None:
+            continue
+        changed = what
+        if what == "config" and isinstance(value, Mapping | list | tuple):
+            from hotloop.config.loader import parse_overrides
+
+            changed = ", ".join(f"{part}.{key}" for part, keys in parse_overrides(value).items() for key in keys)
+        raise TrainingError(
+            f"{changed} cannot be given with resume: a resumed run keeps all settings but its limits. For other "
+            f"settings begin a new run from its weights: --init-from {run} instead of --resume (init_from in Python)"
+        )

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from hotloop.config import Config
@@ -192,38 +193,65 @@ class EvaluationProgress:
     episodes: int
 
 
+@dataclass(frozen=True)
+class ValuesReport:
+    """Values that a callback logged."""
+
+    iterations: int
+    steps: int
+    values: dict[str, float]
+
+
 class Callback:
     """A listener of a run. Override the methods you need.
 
-    The trainer waits for each call, so keep them short. An exception ends the run, which can be resumed.
+    The trainer waits for each call, so keep them short. A method that returns `False` ends the run after the current
+    iterations, with a last evaluation and checkpoint. An exception ends the run at once; it can be resumed.
 
     >>> class Losses(Callback):
     ...     def iteration(self, report):
-    ...         print(report.steps, report.value_loss)
+    ...         self.log({"loss_ratio": report.value_loss / report.policy_loss})
+    ...         return report.value_loss < 100
     """
 
-    def start(self, report: StartReport) -> None:
+    def log(self, values: Mapping[str, float]) -> None:
+        """Record values of your own at the current step: plots, trackers and exports have them by these names.
+
+        They are recorded when the method that calls this returns; after `end` it is too late.
+        """
+        logged: dict[str, float] = self.__dict__.setdefault("_logged", {})
+        for name, value in values.items():
+            if not name:
+                raise ValueError("a logged value has no name")
+            logged[name] = float(value)
+
+    def take_logged(self) -> dict[str, float]:
+        """Return the values that were logged since the last call; the trainer calls this."""
+        taken: dict[str, float] = self.__dict__.pop("_logged", {})
+        return taken
+
+    def start(self, report: StartReport) -> bool | None:
         """Before the first iteration."""
 
-    def progress(self, report: ProgressReport) -> None:
+    def progress(self, report: ProgressReport) -> bool | None:
         """A few times a second."""
 
-    def iteration(self, report: IterationReport) -> None:
+    def iteration(self, report: IterationReport) -> bool | None:
         """Every `track.interval` iterations, and at the end for those that are left."""
 
-    def evaluating(self, report: EvaluationProgress) -> None:
+    def evaluating(self, report: EvaluationProgress) -> bool | None:
         """A few times a second during an evaluation."""
 
-    def evaluation(self, report: EvaluationReport) -> None:
+    def evaluation(self, report: EvaluationReport) -> bool | None:
         """After an evaluation."""
 
-    def control(self, report: ControlReport) -> None:
+    def control(self, report: ControlReport) -> bool | None:
         """After controllers changed something, before the iterations that it concerns."""
 
-    def checkpoint(self, report: CheckpointReport) -> None:
+    def checkpoint(self, report: CheckpointReport) -> bool | None:
         """After a checkpoint was written."""
 
-    def trouble(self, report: TroubleReport) -> None:
+    def trouble(self, report: TroubleReport) -> bool | None:
         """After a problem that training survives."""
 
     def end(self, run: Run) -> None:

@@ -13,7 +13,7 @@ from hotloop.ppo.learners import build_actor
 from hotloop.training import checkpoint as checkpoints
 from hotloop.training.checkpoint import Checkpoint
 from hotloop.training.files import place_folder
-from hotloop.training.runs import find_run
+from hotloop.training.lookup import find_run
 from hotloop.training.trust import stored_config
 
 if TYPE_CHECKING:
@@ -28,10 +28,7 @@ LEARNER: Final = "learner"
 
 def find_policy(name: str | Path, home: str | Path | None, *, trust: bool, warn: Callable[[str], None]) -> Checkpoint:
     """Return the checkpoint that a run's name, a run's folder or a checkpoint's folder stands for."""
-    path = Path(name)
-    if not (path / _MANIFEST).is_file():
-        path = find_run(name, home)
-    return checkpoints.open_policy(path, trust=trust, warn=warn)
+    return checkpoints.open_policy(find_run(name, home), trust=trust, warn=warn)
 
 
 def keep(run: Path, found: Sequence[Checkpoint]) -> None:

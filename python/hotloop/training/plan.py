@@ -48,13 +48,15 @@ class Plan:
         self._checkpoint = config.train.checkpoint_every
         self._evaluate = config.train.evaluate_every if config.train.evaluate_episodes else 0
 
-    def ending(self, counters: Counters, *, interrupted: bool) -> Ending | None:
+    def ending(self, counters: Counters, *, interrupted: bool, by_callback: bool) -> Ending | None:
         """Return the limit that ends the run now, if any."""
         train = self._train
         if interrupted:
             return "interrupted"
         if self._last_iteration is not None:
             return "iterations" if counters.iterations >= self._last_iteration else None
+        if by_callback:
+            return "callback"
         if counters.control.conditions.stop is not None:
             return "controller"
         if counters.solved:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         ProgressReport,
         StartReport,
         TroubleReport,
+        ValuesReport,
     )
     from hotloop.training.runs import Run
 
@@ -99,6 +100,10 @@ class Recorder(Callback):
     def control(self, report: ControlReport) -> None:
         """Write the decisions of controllers."""
         self._note("control", lambda: vars(report))
+
+    def values(self, report: ValuesReport) -> None:
+        """Write the values that a callback logged."""
+        self._note("values", lambda: vars(report))
 
     def commit(self, report: CheckpointReport) -> int | None:
         """Write the event of a checkpoint that is about to be saved; return the length of the journal with it.

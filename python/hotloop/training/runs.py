@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from hotloop.envs.loader import short_name
 from hotloop.errors import CheckpointError, TrainingError
+from hotloop.text import measured, short
 from hotloop.training import files
 from hotloop.training.checkpoint import FIRST, FOLDER, RECOVERY, load_first
 from hotloop.training.files import UnreadableFileError, write_atomically
@@ -28,12 +29,12 @@ if TYPE_CHECKING:
 CONFIG: Final = "config.yaml"
 STATUS: Final = "run.json"
 _LONGEST_NAME: Final = 200
-Ending = Literal["solved", "steps", "episodes", "minutes", "iterations", "controller", "interrupted"]
+Ending = Literal["solved", "steps", "episodes", "minutes", "iterations", "controller", "callback", "interrupted"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Run:
-    """What a run came to."""
+    """The outcome of a run."""
 
     path: Path
     steps: int
@@ -62,6 +63,30 @@ class Run:
         """Whether `train.until` was reached and confirmed."""
         return self.ended == "solved"
 
+    def metrics(self) -> Any:
+        """Return every recorded metric by step: a pandas DataFrame, or a dict of arrays if pandas is not installed."""
+        from hotloop.training.run_metrics import read_metrics
+
+        return read_metrics(self.path)
+
+    def plot(self, metric: str = "return_recent", *, smooth: float = 0.0) -> Any:
+        """Return a picture of a metric over the steps, as a Pillow image: notebooks show it, `save` writes it.
+
+        Args:
+            metric: Name of a metric, as in `metrics()`.
+            smooth: Smoothing weight from 0 to 0.999; the raw curve is drawn behind.
+        """
+        from hotloop.training.run_metrics import draw_metric
+
+        return draw_metric(self.path, metric, smooth)
+
+    def __repr__(self) -> str:
+        found = "" if self.evaluation is None else f", evaluation {measured(self.evaluation.mean)}"
+        return (
+            f"Run({self.name!r}: {self.ended} after {short(self.steps)} steps, return {measured(self.return_mean)}"
+            f"{found})"
+        )
+
 
 def home(given: str | Path | None = None) -> Path:
     """The folder under which everything of Hotloop lives: `HOTLOOP_HOME`, or `~/.hotloop`."""
@@ -70,23 +95,14 @@ def home(given: str | Path | None = None) -> Path:
     return Path(os.environ.get("HOTLOOP_HOME") or Path.home() / ".hotloop")
 
 
-def find_run(run: str | Path, given_home: str | Path | None = None) -> Path:
-    """The folder of a run, given its path or its name."""
-    path, named = Path(run), home(given_home) / "runs" / str(run)
-    for folder in (path, named):
-        try:
-            if os.path.lexists(folder / CONFIG):
-                return folder
-        except ValueError:
-            break  # a null byte: nothing can have that name
-    raise TrainingError(f"there is no run {str(run)[:200]!r}: neither {path} nor {named} has a {CONFIG}"[:1000])
-
-
 def home_of(run: Path, given: str | Path | None = None) -> Path:
     """The home that a run's folder lies in: its own, if it looks like one."""
-    if given is None and run.absolute().parent.name == "runs":
-        return run.absolute().parent.parent
-    return home(given)
+    from hotloop.tracking.store_url import FILE
+
+    folder = run.absolute().parent
+    if given is not None or folder.name != "runs":
+        return home(given)
+    return folder if (folder / FILE).exists() else folder.parent
 
 
 def find_store(
@@ -122,6 +138,8 @@ class RunFolder:
 
         It appears at once: a failure or a kill leaves nothing that would block the name.
         """
+        from hotloop.tracking.store_url import runs_folder
+
         env = re.sub(r"[^\w.+=@-]+", "-", short_name(config.env.name))
         name = name or f"{env}-{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
         if not re.fullmatch(r"[\w][\w.+=@-]*", name):
@@ -130,7 +148,7 @@ class RunFolder:
             raise TrainingError(
                 f"the name {name[:20]}... has {len(name)} characters: at most {_LONGEST_NAME} bytes fit"
             )
-        path = home(given_home) / "runs" / name
+        path = runs_folder(home(given_home)) / name
         content = {CONFIG: config.to_yaml().encode(), **({} if first is None else {FIRST: first})}
         covered = {name: files.checksum(data) for name, data in content.items()}
         content[STATUS] = files.seal(_status(path, "created", covered, config))

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 from hotloop.config.loader import with_changes
 from hotloop.envs.loader import load_env, whole_name
 from hotloop.errors import TrainingError
+from hotloop.training.lookup import find_run
 from hotloop.training.opponents import find_policy, keep, kept
-from hotloop.training.runs import RunFolder, config_changes, find_run, find_store, home_of, read_first
+from hotloop.training.runs import Ending, RunFolder, config_changes, find_store, home_of, read_first, read_status
 from hotloop.training.settings import settle
 from hotloop.training.trainer import Trainer
 from hotloop.training.trust import code_in_config, code_in_manifest, remember, stored_config
@@ -127,7 +128,11 @@ def resume(
     folder = RunFolder(path)
     try:
         edits = [f"config.yaml was edited since the run began: {each}" for each in config_changes(path, config)]
-        changed = {key: value for key, value in (limits or {}).items() if value != getattr(config.train, key)}
+        limits = dict(limits or {})
+        if limits and "until" not in limits and config.train.until is not None and _is_solved(path):
+            limits["until"] = None
+            edits.append(f"train.until={config.train.until:g} was reached before: the run goes on without it")
+        changed = {key: value for key, value in limits.items() if value != getattr(config.train, key)}
         if changed:
             _refuse_other_schedule(config, changed)
             config = with_changes(config, {"train": changed})
@@ -156,6 +161,8 @@ def resume(
             trust=trust,
         )
         trainer.restore_newest(restart=restart)
+        if not changed and (reached := trainer.ending()) is not None:
+            trainer.note(_advise_finished(path.name, config, reached))
     except OSError as error:
         folder.release()
         raise TrainingError(f"cannot resume {path}: {error.strerror or error}") from None
@@ -168,9 +175,27 @@ def resume(
     return trainer
 
 
+def _is_solved(run: Path) -> bool:
+    return read_status(run).get("ended") == "solved"
+
+
+def _advise_finished(run: str, config: Config, reached: Ending) -> str:
+    limits = {
+        "solved": f"it reached train.until={config.train.until or 0:g}",
+        "steps": f"it reached train.steps={config.train.steps}",
+        "episodes": f"it reached train.episodes={config.train.episodes}",
+        "minutes": f"it reached train.minutes={config.train.minutes}",
+        "controller": "a controller ended it",
+    }
+    return (
+        f"the run is finished: {limits[reached]}. Go on to a new limit with 'hotloop train --resume {run} --steps N', "
+        f"or begin a new run from its weights with --init-from {run}"
+    )
+
+
 def _refuse_other_schedule(config: Config, changed: Mapping[str, Any]) -> None:
     if "steps" in changed and "linear" in (config.ppo.learning_rate_schedule, config.ppo.entropy_schedule):
         raise TrainingError(
             f"train.steps is {config.train.steps} and cannot change: a linear schedule ends there. "
-            "Begin a new run from this one's weights instead (init_from)"
+            "Begin a new run from this one's weights instead (--init-from, init_from in Python)"
         )

@@ -29,6 +29,7 @@ from hotloop.training.callbacks import (
     ProgressReport,
     StartReport,
     TroubleReport,
+    ValuesReport,
 )
 from hotloop.training.control import ControlPlane, ControlState, timeless
 from hotloop.training.files import remove_leftovers, unused_name
@@ -106,6 +107,7 @@ class Trainer:
         self._shown_at = (0, 0.0)
         self._evaluating_shown = 0.0
         self._stop = False
+        self._ended_by_callback = False
         self._interrupts = Interrupts()
 
     def _open(self, attempt: int = 0) -> TrainingSession:
@@ -126,6 +128,14 @@ class Trainer:
     def request_stop(self) -> None:
         """End the run after the current iterations, with a checkpoint, as Ctrl-C does; from any thread."""
         self._stop = True
+
+    def ending(self) -> Ending | None:
+        """Return the limit that the run has reached already, if any."""
+        return self._plan.ending(self._session.counters, interrupted=False, by_callback=False)
+
+    def note(self, notice: str) -> None:
+        """Add a notice to the report of the start."""
+        self._notes.append(notice)
 
     def restore_newest(self, *, restart: bool = False) -> None:
         """Restore the newest checkpoint, or with `restart` none; what lies after it is set aside, not deleted."""
@@ -267,7 +277,8 @@ class Trainer:
             if self._between_iterations():
                 continue
             session = self._session
-            ending = plan.ending(session.counters, interrupted=self._interrupts.asked or self._stop)
+            interrupted = self._interrupts.asked or self._stop
+            ending = plan.ending(session.counters, interrupted=interrupted, by_callback=self._ended_by_callback)
             if ending is not None:
                 return ending
             changes = session.next_change(), self._control.next_decision(session.counters.iterations)
@@ -421,8 +432,7 @@ class Trainer:
             self._evaluating_shown = now
             counters = self._session.counters
             report = EvaluationProgress(counters.iterations, counters.steps, done, episodes)
-            for callback in self._callbacks:
-                callback.evaluating(report)
+            self._notify("evaluating", report)
 
     def _keep_best(self) -> None:
         """Keep the best episodes of all evaluations; there are none if the result was computed without playing."""
@@ -537,8 +547,17 @@ class Trainer:
             getattr(self._recorder, event)(report)
         if event == "end":
             self._report_last_notices()
+        self._notify(event, report)
+
+    def _notify(self, event: str, report: object) -> None:
+        """Call every callback, record the values it logged, and note whether one wants the run to end."""
         for callback in self._callbacks:
-            getattr(callback, event)(report)
+            if getattr(callback, event)(report) is False:
+                self._ended_by_callback = True
+            if values := callback.take_logged():
+                counters = self._session.counters
+                with self._disk():
+                    self._recorder.values(ValuesReport(counters.iterations, counters.steps, values))
 
     def _report_last_notices(self) -> None:
         """Report notices that came up while the journal was closed; only callbacks can still receive them."""

@@ -24,9 +24,10 @@ from hotloop.training.comparison import (
     read_events,
 )
 from hotloop.training.files import UnreadableFileError, is_sealed, read_object
+from hotloop.training.lookup import find_run
 from hotloop.training.plan import Repetition
 from hotloop.training.recorder import recorded_options
-from hotloop.training.runs import STATUS, config_changes, differences, find_run, read_first, read_status
+from hotloop.training.runs import STATUS, config_changes, differences, read_first, read_status
 from hotloop.training.trust import stored_config
 
 if TYPE_CHECKING:
@@ -101,6 +102,9 @@ def verify(
             opponents=opponents.kept(path, config, trust=trust),
         )
         again = trainer.run()
+        if again.ended == "interrupted":
+            # A repetition that was cut short says nothing about the run.
+            raise KeyboardInterrupt
         same = trainer.session.policy_bytes() == newest.policy_bytes()
         notes += _other_conditions(newest.manifest, checkpoints.newest_first(again.path))
         found += comparison.differences()
@@ -286,7 +290,7 @@ def _check_ends(
 
 
 def _could_end(config: Config, ended: str, newest: Checkpoint) -> bool:
-    """Return whether a limit was reached at the newest checkpoint; minutes cannot be checked."""
+    """Return whether a limit was reached at the newest checkpoint; minutes and code of the user cannot be checked."""
     train, (_, _, counters) = config.train, newest.state()
     if ended in ("steps", "episodes"):
         limit = getattr(train, ended)
@@ -294,7 +298,7 @@ def _could_end(config: Config, ended: str, newest: Checkpoint) -> bool:
     if ended == "solved":
         evaluation = counters.get("evaluation")
         return train.until is not None and isinstance(evaluation, dict) and evaluation["mean"] >= train.until
-    return ended in ("minutes", "interrupted")
+    return ended in ("minutes", "interrupted", "callback", "controller")
 
 
 def _check_evaluations(

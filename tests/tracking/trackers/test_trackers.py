@@ -48,8 +48,10 @@ def test_tensorboard_has_the_curves_and_forgets_what_a_resumed_run_makes_again(t
     def read() -> dict[int, float]:
         accumulated = EventAccumulator(str(run.path / "tensorboard"))
         accumulated.Reload()
-        assert "evaluation.mean" in accumulated.Tags()["scalars"]
-        return {point.step: point.value for point in accumulated.Scalars("value_loss")}
+        tags = accumulated.Tags()["scalars"]
+        assert {"eval/mean", "rollout/return_mean", "time/env", "train/entropy"} <= set(tags)
+        assert {tag.split("/")[0] for tag in tags} <= {"eval", "resources", "rollout", "time", "train"}
+        return {point.step: point.value for point in accumulated.Scalars("train/value_loss")}
 
     assert read() == pytest.approx(records(run.path))
     shutil.rmtree(run.path / "checkpoints" / "4096")

@@ -60,6 +60,8 @@ def points(event: Event) -> Iterator[tuple[str, float]]:
             found = flattened(event)
         case "evaluation":
             found = evaluated(event["evaluation"])
+        case "values":
+            found = iter(event["values"].items())
         case "resources":
             found = ((f"resources.{who}.{key}", entry[key]) for who, entry in event["of"].items() for key in entry)
     for name, value in found:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tensorboard.compat.proto.event_pb2 import Event as Record
 from tensorboard.compat.proto.event_pb2 import SessionLog
@@ -15,6 +15,29 @@ from hotloop.tracking.trackers import points
 
 if TYPE_CHECKING:
     from hotloop.tracking.journal import Event
+
+
+# TensorBoard shows tags with the same word before the slash together; the groups are those of Stable-Baselines3.
+_GROUPS: Final = {
+    "rollout": ("return_", "length_", "episodes", "terms.", "metrics.", "faults"),
+    "time": ("time.", "seconds", "steps_per_second", "iterations_in", "steps_in"),
+    "eval": ("evaluation.",),
+    "resources": ("resources.",),
+    "statistics": ("statistics.",),
+}
+
+
+def tag(metric: str) -> str:
+    """Return the tag of a metric: a group, and its name in it.
+
+    >>> [tag(name) for name in ("return_mean", "policy_loss", "time.env", "evaluation.mean")]
+    ['rollout/return_mean', 'train/policy_loss', 'time/env', 'eval/mean']
+    """
+    for group, beginnings in _GROUPS.items():
+        for beginning in beginnings:
+            if metric.startswith(beginning):
+                return f"{group}/{metric.removeprefix(beginning) if beginning.endswith('.') else metric}"
+    return f"train/{metric}"
 
 
 class TensorBoard:
@@ -32,7 +55,10 @@ class TensorBoard:
                 self._restart(event, event["resumed_at"])
             elif event.get("back_to") is not None:
                 self._restart(event, event["back_to"])
-            values = [Summary.Value(tag=name, simple_value=value) for name, value in points(event)]
+            grouped = event["event"] != "values"
+            values = [
+                Summary.Value(tag=tag(name) if grouped else name, simple_value=value) for name, value in points(event)
+            ]
             if values:
                 record = Record(wall_time=event["at"], step=event["steps"], summary=Summary(value=values))
                 self._writer.add_event(record)
