@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import yaml
 
-from hotloop.training import files
+from hotloop import files
 from hotloop.training.checkpoint import best_steps
 from tests.reliability.engine import Result
 from tests.reliability.mutations import make_home

@@ -9,14 +9,18 @@ from tests.reliability.calls import Calls
 from tests.reliability.deaths import Deaths
 from tests.reliability.engine import Attack
 from tests.reliability.forgeries import Forgeries
+from tests.reliability.hostile import Hostile
 from tests.reliability.kills import Kills
+from tests.reliability.mutations import Mutations
 from tests.reliability.trust import Trust
 
 SHORT: list[tuple[Attack, int]] = [
     (Kills(["cartpole", "tabular"]), 3),
     (Deaths(), 6),
+    (Mutations(), 4),
     (Forgeries(), 12),
     (Trust(shown=False), 12),
+    (Hostile(), 12),
     (Calls(), 500),
 ]
 

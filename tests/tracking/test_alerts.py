@@ -6,9 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import hotloop
+from hotloop.config import load_config
+from hotloop.tracking import journal
 from hotloop.tracking.alerts import Alerts
 from hotloop.training import Callback
 from hotloop.training.callbacks import IterationReport
+from hotloop.training.start import begin, resume
+from hotloop.training.trainer import Trainer
 
 
 class Records(Callback):
@@ -49,3 +53,54 @@ def test_numbers_that_stop_being_finite_are_told_and_those_that_never_were_are_n
         ["not-finite"],
         [],
     ]
+
+
+class Stop(Callback):
+    """Ends a run in an orderly way after so many iterations."""
+
+    def __init__(self, iterations: int) -> None:
+        self.iterations = iterations
+        self.trainer: Trainer | None = None
+
+    def iteration(self, report: IterationReport) -> None:
+        if report.iterations == self.iterations:
+            assert self.trainer is not None
+            self.trainer.request_stop()
+
+
+def collapses(run: Path) -> list[int]:
+    events = journal.read_all(run / journal.NAME)
+    return [event["iterations"] for event in events if event.get("kind") == "return-collapsed"]
+
+
+def test_a_collapse_is_reported_once_whenever_the_run_is_interrupted(tmp_path: Path) -> None:
+    # The env becomes much harder halfway, so that returns collapse.
+    config = load_config(
+        "cartpole",
+        overrides={
+            "train": {"steps": 64 * 32 * 60, "until": None, "evaluate_episodes": 0, "until_episodes": 50},
+            "runner": {"num_envs": 64},
+            "ppo": {"horizon": 32},
+            "track": {"interval": 1},
+            "control": {
+                "schedules": [
+                    {
+                        "key": "env.max_steps",
+                        "start": 400,
+                        "end": 8,
+                        "begin_step": 64 * 32 * 40,
+                        "end_step": 64 * 32 * 41,
+                    }
+                ]
+            },
+        },
+    )
+    whole = begin(config, name="whole", home=tmp_path).run()
+    (at,) = collapses(whole.path)
+    for moment in (at - 2, at, at + 2):
+        stop = Stop(moment)
+        stop.trainer = begin(config, name=f"stopped-{moment}", home=tmp_path, callbacks=[stop])
+        stopped = stop.trainer.run()
+        assert (stopped.ended, stopped.iterations) == ("interrupted", moment)
+        resume(stopped.path).run()
+        assert collapses(stopped.path) == [at]

@@ -3,6 +3,8 @@
 import errno
 import os
 import resource
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -121,6 +123,39 @@ def test_a_line_that_was_cut_short_is_passed_over(tmp_path: Path) -> None:
     assert [event["steps"] for event in journal.read_all(path)] == [1]
     journal.append_one(path, record(3))
     assert [event["steps"] for event in journal.read_all(path)] == [1, 3]
+    assert not [line for line in journal.read_lines(path) if line.damage]
+
+
+def test_a_line_that_lacks_only_its_end_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / journal.NAME
+    journal.append_one(path, record(1))
+    path.write_bytes(path.read_bytes().removesuffix(b"\n"))
+    journal.append_one(path, record(3))
+    assert [event["steps"] for event in journal.read_all(path)] == [1, 3]
+
+
+FILL = """
+import resource, signal, sys
+from pathlib import Path
+from hotloop.tracking import journal
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+path = Path(sys.argv[1])
+resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 20, resource.RLIM_INFINITY))
+try:
+    journal.append_one(path, {"event": "iteration", "steps": 2, "what": "x" * 100})
+except OSError as error:
+    print(error.strerror)
+"""
+
+
+def test_a_full_disk_leaves_no_damage(tmp_path: Path) -> None:
+    path = tmp_path / journal.NAME
+    journal.append_one(path, record(1))
+    done = subprocess.run([sys.executable, "-c", FILL, str(path)], capture_output=True, text=True)
+    assert done.stdout == "File too large\n", done.stderr
+    journal.append_one(path, record(3))
+    assert [event["steps"] for event in journal.read_all(path)] == [1, 3]
+    assert not [line for line in journal.read_lines(path) if line.damage]
 
 
 @given(st.lists(st.one_of(st.integers(1, 9).map(record), st.none() | st.integers(0, 9)), max_size=30), st.data())

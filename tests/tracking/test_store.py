@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -177,19 +178,93 @@ print(store.find("last").status, store.notes)
 """
 
 
-def test_a_read_only_store_can_be_read() -> None:
+@pytest.fixture
+def shared_home() -> Iterator[Path]:
+    """A home that other users can read: pytest's own folders are closed to them."""
     with tempfile.TemporaryDirectory(prefix="hotloop-store-") as name:
-        home = Path(name)
-        trained(home)
-        changed = [home, *home.rglob("*")]
-        for path in changed:
-            path.chmod(0o555 if path.is_dir() else 0o444)
-        done = subprocess.run([sys.executable, "-c", READ, name], capture_output=True, text=True)
-        for path in changed:
-            path.chmod(0o755)
+        yield Path(name)
+
+
+def read_without_rights(home: Path) -> str:
+    """Read a store as a user who may write nothing below its home."""
+    changed = [home, *home.rglob("*")]
+    for path in changed:
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    done = subprocess.run([sys.executable, "-c", READ, str(home)], capture_output=True, text=True)
+    for path in changed:
+        path.chmod(0o755)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("completed")
-    assert "hotloop.db is read-only: make it and its folder writable" in done.stdout
+    return done.stdout
+
+
+def test_a_read_only_store_can_be_read(shared_home: Path) -> None:
+    trained(shared_home)
+    shown = read_without_rights(shared_home)
+    assert shown.startswith("completed")
+    assert "hotloop.db is read-only: make it and its folder writable" in shown
+
+
+def test_a_read_only_home_without_a_store_is_read_from_its_journals(shared_home: Path) -> None:
+    trained(shared_home)
+    for path in shared_home.glob("hotloop.db*"):
+        path.unlink()
+    shown = read_without_rights(shared_home)
+    assert shown.startswith("completed")
+    assert "hotloop.db cannot be made in a read-only folder; showing the records in the folders of runs" in shown
+    assert not list(shared_home.glob("hotloop.db*"))
+
+
+def test_a_read_only_store_with_a_log_shows_its_newest_rows(shared_home: Path) -> None:
+    trained(shared_home)
+    file = shared_home / "hotloop.db"
+    writer = sqlite3.connect(file, isolation_level=None)
+    writer.execute("PRAGMA wal_autocheckpoint=0")
+    writer.execute("UPDATE runs SET status = 'stopped'")
+    # As after a kill: the log has not been merged, and the file that coordinates processes is gone.
+    copies = {name: (shared_home / name).read_bytes() for name in ("hotloop.db", "hotloop.db-wal")}
+    writer.close()
+    for path in shared_home.glob("hotloop.db*"):
+        path.unlink()
+    for name, data in copies.items():
+        (shared_home / name).write_bytes(data)
+    assert read_without_rights(shared_home).startswith("stopped")
+    assert {path.name for path in shared_home.glob("hotloop.db*")} == copies.keys()
+
+
+def without_first_line(path: Path) -> None:
+    path.write_bytes(path.read_bytes().split(b"\n", 1)[1])
+
+
+@pytest.mark.parametrize(
+    ("spoil", "why"),
+    [
+        (without_first_line, "has no readable start"),
+        (lambda path: path.write_bytes(b""), "has no readable start"),
+        (lambda path: path.unlink(), "is missing"),
+    ],
+    ids=["first line", "emptied", "removed"],
+)
+def test_a_run_whose_journal_lacks_its_start_is_named(spoil: Callable[[Path], Any], why: str, tmp_path: Path) -> None:
+    kept, run = trained(tmp_path), trained(tmp_path)
+    spoil(run.path / journal.NAME)
+    with Store(home=tmp_path) as found:
+        assert len(found.runs()) == 2
+        (note,) = found.notes
+    assert note.startswith(f"the run {run.name!r} is shown as the store has it: {run.path / journal.NAME} {why}")
+    (tmp_path / "hotloop.db").unlink()
+    with Store(home=tmp_path) as found:
+        assert [one.name for one in found.runs()] == [kept.name]
+        (note,) = found.notes
+    assert note.startswith(f"the run {run.name!r} cannot be listed: {run.path / journal.NAME} {why}")
+
+
+def test_a_journal_that_was_cut_is_named(tmp_path: Path) -> None:
+    run = trained(tmp_path)
+    path = run.path / journal.NAME
+    path.write_bytes(path.read_bytes()[:-300])
+    with Store(home=tmp_path) as found:
+        assert found.find("last").status == "completed"
+        assert found.notes == [f"the run {run.name!r} is shown as the store has it: {path} lost 300 bytes"]
 
 
 class Troubles(hotloop.training.Callback):

@@ -38,6 +38,52 @@ def test_a_run_killed_before_any_file_operation_leaves_the_rows_of_an_undisturbe
     assert found["kills"] > 100
 
 
+UNSAVED = """
+import sys
+from pathlib import Path
+import hotloop
+from hotloop import files
+place, count = files.place_folder, 0
+def refuse(target, content, staging=None):
+    global count
+    count += target.parent.name == "checkpoints"
+    if count == int(sys.argv[2]):
+        raise OSError(28, "No space left on device")
+    place(target, content, staging)
+files.place_folder = refuse
+config = {**%r, "train.checkpoint_every": 4, "train.evaluate_every": 4}
+try:
+    hotloop.train("cartpole", steps=1024, config=config, home=sys.argv[1], name="run")
+except hotloop.training.TrainingError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("failing", [1, 2])
+def test_a_checkpoint_that_could_not_be_saved_is_not_in_the_store(tmp_path: Path, failing: int) -> None:
+    command = [sys.executable, "-c", UNSAVED % QUICK, tmp_path, str(failing)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert "No space left on device" in done.stdout, done.stderr
+    saved = [path.name for path in (tmp_path / "runs" / "run" / "checkpoints").iterdir()]
+    for store in (Store(home=tmp_path), rebuilt(tmp_path)):
+        with store:
+            rows = store.checkpoints(store.find("run"))
+            assert [str(row["step"]) for row in rows] == saved
+    hotloop.train(resume="run", home=tmp_path)
+    with Store(home=tmp_path) as store:
+        assert [row["step"] for row in store.checkpoints(store.find("run"))] == [512, 1024]
+
+
+def test_a_checkpoint_that_could_not_be_replaced_keeps_its_row(tmp_path: Path) -> None:
+    run = hotloop.train("cartpole", steps=512, config=QUICK, home=tmp_path, name="run").path
+    for event in ({"event": "checkpoint", "path": "checkpoints/512", "is_best": True}, {"event": "retraction"}):
+        journal.append_one(run / journal.NAME, {"iterations": 4, "steps": 512, **event})
+    with Store(home=tmp_path) as store, rebuilt(tmp_path) as again:
+        (row,), (other,) = (each.checkpoints(each.find("run")) for each in (store, again))
+        assert (row["step"], row["path"]) == (512, "checkpoints/512")
+        assert row == other
+
+
 def lines_of(run: Run) -> list[bytes]:
     return (run.path / journal.NAME).read_bytes().splitlines(keepends=True)
 

@@ -13,9 +13,9 @@ import pytest
 from safetensors.numpy import load_file
 
 import hotloop
-from hotloop import _core
+from hotloop import _core, files
 from hotloop.errors import CheckpointError, TrainingError
-from hotloop.training import Callback, files, verify
+from hotloop.training import Callback, verify
 from hotloop.training.callbacks import StartReport
 from hotloop.training.checkpoint import best_steps, checkpoint_paths, open_checkpoint
 from tests.cli.command import hotloop as command
@@ -244,6 +244,73 @@ def test_a_damaged_best_checkpoint_is_named_and_another_one_used(tmp_path: Path)
     assert f"checkpoints/{best} is damaged" in done.stderr
 
 
+def unseal(path: Path) -> None:
+    """Change the evaluation, so that another checkpoint would seem to be the best."""
+    path.write_text(path.read_text().replace('"best": true', '"best": false'))
+
+
+def to_link(path: Path) -> None:
+    folder = path.parent
+    folder.rename(folder.with_name("moved"))
+    folder.symlink_to("moved")
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [lambda path: path.write_bytes(path.read_bytes() + b"}"), unseal, lambda path: path.unlink(), to_link],
+    ids=["appended", "unsealed", "removed", "link"],
+)
+def test_a_manifest_that_may_be_the_bests_is_never_passed_over_in_silence(
+    spoil: Callable[[Path], Any], tmp_path: Path
+) -> None:
+    run = trained(tmp_path, train__evaluate_episodes=20, train__evaluate_every=5)
+    best = best_steps(run / "checkpoints")
+    spoil(run / "checkpoints" / str(best) / "manifest.json")
+    with pytest.warns(UserWarning, match=rf"checkpoints/{best} is .*is used instead"):
+        policy = hotloop.load(run)
+    assert policy.steps != best
+    done = command("eval", str(run), "--episodes", "2", "--no-keep")
+    assert done.returncode == 0
+    assert f"checkpoints/{best} is" in done.stderr
+    # It may still be repaired: nothing removes it.
+    hotloop.train(resume=run, steps=2 * STEPS)
+    left = [*(run / "checkpoints").iterdir(), *run.glob("checkpoints.old-*/*")]
+    assert str(best) in [path.name for path in left]
+
+
+def test_a_link_in_place_of_a_runs_folders_is_refused(tmp_path: Path) -> None:
+    run = trained(tmp_path)
+    for name in ("checkpoints", "replays"):
+        folder = run / name
+        folder.mkdir(exist_ok=True)
+        folder.rename(tmp_path / name)
+        folder.symlink_to(tmp_path / name)
+        before = sorted((tmp_path / name).iterdir())
+        with pytest.raises(CheckpointError, match=f"{name} is a symbolic link; put the real folder there"):
+            hotloop.train(resume=run)
+        assert sorted((tmp_path / name).iterdir()) == before
+        if name == "checkpoints":
+            with pytest.raises(CheckpointError, match="checkpoints is a symbolic link"):
+                hotloop.load(run)
+        folder.unlink()
+        (tmp_path / name).rename(folder)
+    hotloop.train(resume=run)
+
+
+def test_a_damaged_replay_is_set_aside_when_a_run_is_resumed(tmp_path: Path) -> None:
+    run = trained(tmp_path, train__evaluate_episodes=20, train__evaluate_every=5)
+    one, two, *_ = sorted((run / "replays").glob("*.replay"))
+    one.write_bytes(one.read_bytes()[:-10])
+    two.unlink()
+    two.mkdir()
+    notes = Notes()
+    hotloop.train(resume=run, steps=2 * STEPS, callbacks=[notes])
+    assert notes.told is not None
+    for path in (one, two):
+        assert any(path.name in note and "it is now in replays.old-1" in note for note in notes.told.notes)
+        assert (run / "replays.old-1" / path.name).exists()
+
+
 def test_the_best_checkpoint_is_known_without_another_file(tmp_path: Path) -> None:
     run = trained(tmp_path, train__evaluate_episodes=20, train__evaluate_every=5)
     means = {
@@ -316,7 +383,8 @@ def test_a_run_in_use_cannot_be_resumed(tmp_path: Path) -> None:
 FULL_DISK = """
 import resource, sys, signal
 import hotloop
-from hotloop.training import Callback, TrainingError, files, verify
+from hotloop import files
+from hotloop.training import Callback, TrainingError, verify
 
 class Fill(Callback):
     # No file may grow beyond this from here on: what a full disk does, without one.

@@ -13,8 +13,8 @@ import pytest
 
 import hotloop
 from hotloop.errors import TrainingError
+from hotloop.files import seal
 from hotloop.training import verify
-from hotloop.training.files import seal
 from tests.training.processes import checksum
 from tests.training.test_same_bits import wait_until_training
 

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 import hotloop
-from hotloop import _core
+from hotloop import _core, files
 from hotloop.config import ConfigError
 from hotloop.errors import TrainingError
 from hotloop.policies.evaluation import Evaluation
-from hotloop.training import Callback, files, verify
+from hotloop.training import Callback, verify
 from hotloop.training.callbacks import (
     CheckpointReport,
     EvaluationReport,

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 import hotloop
+from hotloop import files
 from hotloop.errors import TrainingError
-from hotloop.training import files, verify
+from hotloop.training import verify
 from hotloop.training.checkpoint import checkpoint_paths, open_checkpoint
 from tests.cli.command import complaint
 

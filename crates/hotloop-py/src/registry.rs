@@ -78,7 +78,8 @@ pub fn resolve(env: &EnvKind, changes: Option<&Bound<'_, PyDict>>) -> PyResult<O
     Options::defaults(env.options.clone()).with(env.name, &options(changes)?).map_err(raised)
 }
 
-fn spec_of(env: &EnvKind, options: &Options) -> PyResult<Spec> {
+/// The spec of an env with these options.
+pub fn spec_of(env: &EnvKind, options: &Options) -> PyResult<Spec> {
     (env.spec)(options).map_err(|why| raised(Error::Input(format!("options of {}: {why}", env.name))))
 }
 

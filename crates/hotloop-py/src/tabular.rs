@@ -11,6 +11,7 @@ use hotloop_core::env::{EnvKind, MAX_STEPS};
 use hotloop_core::memory::require;
 use hotloop_core::options::{Options, Value};
 use hotloop_core::simd::Isa;
+use hotloop_core::space::{Action, Observation};
 use hotloop_envs::{cliff_walking, frozen_lake, table::TableEnv, taxi, tictactoe};
 use hotloop_learn::tabular::counters::Tally;
 use hotloop_learn::tabular::engine::{Engine, Learns, Plan, Sharing};
@@ -131,6 +132,22 @@ fn max_steps(options: &Options) -> u32 {
     }
 }
 
+/// Refuses numbers of states and actions that are not the env's.
+fn check_spaces(env: &EnvKind, options: &Options, states: usize, actions: usize) -> PyResult<()> {
+    let spec = registry::spec_of(env, options)?;
+    let (Observation::Discrete { n: own_states }, Action::Discrete { n: own_actions }) = (spec.observation, spec.action)
+    else {
+        return Err(PyValueError::new_err(format!("{} has no numbered states and actions", env.name)));
+    };
+    if (states, actions) != (own_states, own_actions) {
+        return Err(PyValueError::new_err(format!(
+            "{states} states and {actions} actions: {} has {own_states} and {own_actions}",
+            env.name
+        )));
+    }
+    Ok(())
+}
+
 /// An engine for the env, whose rules are compiled into its loop.
 fn engine(env: &EnvKind, options: &Options, plan: Plan, table: Table) -> PyResult<Box<dyn Learns>> {
     Ok(match env.name {
@@ -170,7 +187,9 @@ impl TabularLearner {
         let options = registry::resolve(&env, options)?;
         let rule = rule(settings)?;
         let private: bool = get(settings, "private")?;
-        let table = Table::new(shape(settings, &rule, states, actions)?);
+        let shape = shape(settings, &rule, states, actions)?;
+        check_spaces(&env, &options, states, actions)?;
+        let table = Table::new(shape);
         let plan = Plan {
             rule,
             iteration: get(settings, "iteration")?,

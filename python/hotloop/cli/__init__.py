@@ -30,6 +30,7 @@ from hotloop.cli import (
     verify,
 )
 from hotloop.cli.help import hide_types
+from hotloop.cli.output import tell
 from hotloop.cli.signals import INTERRUPTED
 from hotloop.cli.streams import BROKEN_PIPE, ReaderGoneError, guard_streams
 
@@ -108,7 +109,7 @@ def main() -> int:
             # Anything else is a bug and keeps its traceback.
             raise
         if message:
-            print(f"hotloop: {message}", file=sys.stderr)
+            tell(f"hotloop: {message}")
         return getattr(error, "exit_code", 2)
     return code or 0
 

@@ -104,8 +104,11 @@ def tune(
 def _write(path: Path, env: str, cores: int, reasons: list[str], parts: dict[str, dict[str, object]]) -> None:
     import yaml
 
+    from hotloop.files import output_file
+
     head = [f"# Found by 'hotloop bench tune {env}' on {cores} cores:", *(f"# - {reason}" for reason in reasons)]
     try:
-        path.write_text("\n".join(head) + "\n" + yaml.safe_dump(parts, sort_keys=False))
+        with output_file(path) as part:
+            part.write_text("\n".join(head) + "\n" + yaml.safe_dump(parts, sort_keys=False))
     except OSError as error:
         raise UserError(f"{path} cannot be written: {error.strerror}") from None

@@ -36,6 +36,8 @@ def export(
     for path in (onnx, torch):
         if path is not None and not path.absolute().parent.is_dir():
             raise UserError(f"cannot write {path}: there is no folder {path.absolute().parent}")
+        if path is not None and path.exists() and not path.is_file():
+            raise UserError(f"cannot write {path}: it is not a regular file, so it could not be read back and compared")
 
     from hotloop.cli import run_lookup
     from hotloop.errors import ConfigError, ExportError, TrainingError

@@ -12,6 +12,7 @@ import typer
 
 from hotloop.cli.output import UserError, emit, tell
 from hotloop.cli.runs import JsonOption, RunsArgument, StoreOption, opened
+from hotloop.files import output_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,7 +43,8 @@ def export(
     with opened(store) as found:
         chosen = found.find_all(runs)
         try:
-            count = kinds[to.suffix](to, found, chosen)
+            with output_file(to) as part:
+                count = kinds[to.suffix](part, found, chosen)
         except OSError as error:
             raise UserError(f"cannot write {to}: {error.strerror}") from None
     if as_json:

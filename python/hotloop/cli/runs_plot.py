@@ -101,6 +101,7 @@ def _is_ascii() -> bool:
 
 def _picture(path: Path, lines: Sequence[PlotLine], metric: str, along: str) -> None:
     from hotloop.errors import RenderError
+    from hotloop.files import output_file
     from hotloop.rendering.chart import Band, ChartLine, chart
     from hotloop.tracking.curves import buckets
 
@@ -110,7 +111,9 @@ def _picture(path: Path, lines: Sequence[PlotLine], metric: str, along: str) -> 
         behind = shown if line.behind is None else buckets(line.behind, PICTURE_POINTS)
         drawn.append(ChartLine(line.title, shown.x, shown.mean, [Band(behind.x, behind.low, behind.high)]))
     try:
-        chart(drawn, up=metric, along=along).save(path, format="png", compress_level=3)
+        picture = chart(drawn, up=metric, along=along)
+        with output_file(path) as part:
+            picture.save(part, format="png", compress_level=3)
     except RenderError as error:
         raise UserError(str(error)) from None
     except OSError as error:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from hotloop import files
 from hotloop.episodes.episode import Episode
-from hotloop.episodes.replay import Replay, read_replay, write_replay
+from hotloop.episodes.replay import Replay, read_replay, replay_bytes
 from hotloop.errors import ReplayError
 
 if TYPE_CHECKING:
@@ -69,13 +70,22 @@ class Top:
 
 def kept(folder: Path) -> list[tuple[Path, Replay]]:
     """Return the replays in a run's folder, best first; ties by age, then by index."""
-    found = []
-    for path in folder.glob(f"*{SUFFIX}"):
+    return sorted(_read(folder)[0], key=lambda entry: _rank(entry[1]))
+
+
+def _read(folder: Path) -> tuple[list[tuple[Path, Replay]], dict[Path, str]]:
+    """Return the replays in a folder, and what is wrong with the damaged ones."""
+    found, damaged = [], {}
+    for path in sorted(folder.glob(f"*{SUFFIX}")):
         try:
-            found.append((path, read_replay(path)))
-        except ReplayError:
-            path.unlink()  # what a full disk or a kill left
-    return sorted(found, key=lambda entry: _rank(entry[1]))
+            replay = read_replay(path)
+            if type(replay.about.get("steps")) is not int:
+                raise ReplayError(f"the replay {path} is damaged: it does not say at which step it was made")
+        except ReplayError as error:
+            damaged[path] = str(error)
+        else:
+            found.append((path, replay))
+    return found, damaged
 
 
 def keep(folder: Path, top: Top, **about: Any) -> None:
@@ -90,16 +100,23 @@ def keep(folder: Path, top: Top, **about: Any) -> None:
     least = held[-1][1].total if len(held) >= _MOST else -np.inf
     for replay in top.replays(least, **about):
         folder.mkdir(exist_ok=True)
-        write_replay(folder / f"{about['steps']}-{replay.index}{SUFFIX}", replay)
+        files.write_atomically(folder / f"{about['steps']}-{replay.index}{SUFFIX}", replay_bytes(replay))
     for path, _ in kept(folder)[_MOST:]:
         path.unlink()
 
 
-def forget_after(folder: Path, steps: int) -> None:
-    """Delete replays made after the step from which a run resumes."""
-    for path, replay in kept(folder):
+def forget_after(folder: Path, steps: int) -> list[str]:
+    """Delete replays made after the step from which a run resumes; set damaged ones aside, and return what is wrong."""
+    found, damaged = _read(folder)
+    for path, replay in found:
         if replay.about["steps"] > steps:
             path.unlink()
+    if not damaged:
+        return []
+    aside = files.unused_name(folder.parent, f"{folder.name}.old")
+    for path in damaged:
+        files.set_aside(path, aside)
+    return [f"{reason}; it is now in {aside.name}" for reason in damaged.values()]
 
 
 def _rank(replay: Replay) -> tuple[float, int, int]:

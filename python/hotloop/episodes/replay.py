@@ -7,6 +7,7 @@ reading one never executes code.
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -17,6 +18,7 @@ from hotloop.envs.registry import is_native
 from hotloop.envs.spec import native_spec
 from hotloop.episodes.episode import Episode
 from hotloop.errors import EnvError, ReplayError
+from hotloop.files import output_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -126,7 +128,13 @@ class Replay:
 
 
 def write_replay(path: Path, replay: Replay) -> None:
-    """Write the file atomically."""
+    """Write a replay to a file that a user names; on failure leave nothing behind."""
+    with output_file(path) as part:
+        part.write_bytes(replay_bytes(replay))
+
+
+def replay_bytes(replay: Replay) -> bytes:
+    """Return the content of a replay's file."""
     from safetensors.numpy import save
 
     facts = {
@@ -136,20 +144,14 @@ def write_replay(path: Path, replay: Replay) -> None:
         "return": replay.total,
     }
     arrays = {name: np.ascontiguousarray(getattr(replay, name)) for name in _ARRAYS}
-    temporary = path.with_name(f".{path.name}.part")
-    try:
-        temporary.write_bytes(save(arrays, {_FACTS: json.dumps(facts)}))
-        temporary.replace(path)
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise
+    return save(arrays, {_FACTS: json.dumps(facts)})
 
 
 def read_replay(path: Path) -> Replay:
     """Read a replay; raises `ReplayError` if it is missing or damaged."""
     from safetensors import SafetensorError, safe_open
 
-    if not path.is_file():
+    if not os.path.isfile(path):  # noqa: PTH113 - a name of any length is no error
         raise ReplayError(f"there is no replay {path}")
     try:
         with safe_open(path, "numpy") as file:
@@ -157,7 +159,7 @@ def read_replay(path: Path) -> Replay:
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no dict
     except OSError as error:
         raise ReplayError(f"cannot read {path}: {error.strerror or error}") from None
-    except (SafetensorError, ValueError):
+    except (SafetensorError, ValueError, RecursionError):
         raise ReplayError(f"{path} is not a replay or is damaged") from None
     if not isinstance(facts, dict) or facts.get("kind") != _KIND:
         raise ReplayError(f"{path} is not a Hotloop replay")
@@ -165,17 +167,31 @@ def read_replay(path: Path) -> Replay:
         raise ReplayError(f"the replay {path} has format {facts.get('format')!r}, this version reads {FORMAT}")
     try:
         replay = Replay(**{name: facts[name] for name in _PLAIN}, **{name: arrays[name] for name in _ARRAYS})
-        _check_shapes(replay)
+        _check(replay)
     except (KeyError, TypeError, ValueError) as error:
         raise ReplayError(f"the replay {path} is damaged: {error}") from None
     return replay
 
 
-_PLAIN: Final = ("env", "state_version", "options", "action_repeat", "seed", "index", "made_by", "about")
+_PLAIN: Final = {
+    "env": str,
+    "state_version": int,
+    "options": dict,
+    "action_repeat": int,
+    "seed": int,
+    "index": int,
+    "made_by": str,
+    "about": dict,
+}
 _ARRAYS: Final = ("actions", "rewards", "observations")
 
 
-def _check_shapes(replay: Replay) -> None:
+def _check(replay: Replay) -> None:
+    for name, kind in _PLAIN.items():
+        if type(found := getattr(replay, name)) is not kind:
+            raise ValueError(f"{name} is {str(found)[:80]!r}")
+    if replay.rewards.ndim != 2:
+        raise ValueError(f"rewards have the shape {replay.rewards.shape}")
     steps = len(replay.actions)
     if len(replay.rewards) != steps or replay.observations.shape != (steps + 1,):
         raise ValueError(

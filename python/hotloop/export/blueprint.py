@@ -10,6 +10,7 @@ import numpy as np
 
 from hotloop.envs.spec import Action, BytesObservation, ContinuousAction, EnvSpec, Observation
 from hotloop.errors import ExportError
+from hotloop.files import output_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -294,13 +295,11 @@ class Blueprint:
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Writes a file, or leaves nothing behind and says why."""
-    part = path.with_name(f".{path.name}.part")
+    """Write a file; on failure leave nothing behind and raise an `ExportError`."""
     try:
-        part.write_bytes(data)
-        part.replace(path)
+        with output_file(path) as part:
+            part.write_bytes(data)
     except OSError as error:
-        part.unlink(missing_ok=True)
         raise ExportError(f"cannot write {path}: {error.strerror or error}") from None
 
 

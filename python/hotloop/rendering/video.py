@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
 from hotloop.errors import RenderError
+from hotloop.files import output_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,14 +32,9 @@ def check_video(path: Path) -> None:
 
 def write_video(path: Path, pictures: Iterable[NDArray[np.uint8]], pace: float) -> int:
     """Write images of one size as a video at this rate; return their number. A failure leaves no file behind."""
-    part = path.with_name(f".{path.stem}.part{path.suffix}")
     shown = _Shown(pictures, round(_LAST * pace))
-    try:
+    with output_file(path) as part:
         _writer(path)(part, iter(shown), pace)
-        part.replace(path)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
     return shown.count
 
 

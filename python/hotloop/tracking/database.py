@@ -8,7 +8,9 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import shutil
 import sqlite3
+import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
@@ -42,6 +44,7 @@ class Database:
         read_only: Never write: no migration, and no files beside the database where its folder is read-only.
         timeout: Seconds to wait for other writers, and for a server to answer.
         query_limit: Seconds after which a statement is given up with a `QueryError`.
+        instead: A file to use in place of the store's own.
     """
 
     def __init__(
@@ -52,14 +55,17 @@ class Database:
         read_only: bool = False,
         timeout: float = TIMEOUT,
         query_limit: float | None = None,
+        instead: Path | None = None,
     ) -> None:
         self.url = url
+        self._file = instead or url.file
         self._is_sqlite = url.file is not None
         self._read_only = read_only
         self._create, self._timeout = create and not read_only, timeout
         self._query_limit, self._deadline = query_limit, math.inf
         self._keys: dict[str, int] = {}
-        self._immutable = False
+        self._is_snapshot = False
+        self._copied: tempfile.TemporaryDirectory[str] | None = None
         self._signature: tuple[int, ...] = ()
         self._open()
 
@@ -78,7 +84,7 @@ class Database:
             raise
 
     def reconnected(self) -> Self:
-        """This connection, reopened if the server went away, or another file is in place of the one that was opened."""
+        """This connection, reopened if the server went away, or the file is not the one (or as it was) when opened."""
         is_stale = self._signature != self._read_signature() if self._is_sqlite else self._connection.closed
         if is_stale:
             self.close()
@@ -86,13 +92,17 @@ class Database:
         return self
 
     def _read_signature(self) -> tuple[int, ...]:
-        """The identity of the file; of one that is open as immutable, it changes with every write."""
-        assert self.url.file is not None
+        """The identity of the file; of one that was taken as it stood, it changes with every write."""
+        assert self._file is not None
         try:
-            status = self.url.file.stat()
+            status = self._file.stat()
         except FileNotFoundError:
             raise StoreAwayError(f"the store {self.url.shown} is gone: its file was deleted or moved") from None
-        return (status.st_ino, *((status.st_mtime_ns, status.st_size) if self._immutable else ()))
+        if not self._is_snapshot:
+            return (status.st_ino,)
+        log = _log_of(self._file)
+        facts = [status, *([log.stat()] if log.exists() else [])]
+        return tuple(number for each in facts for number in (each.st_ino, each.st_mtime_ns, each.st_size))
 
     def __enter__(self) -> Self:
         return self
@@ -103,7 +113,7 @@ class Database:
         self.close()
 
     def _open_file(self) -> Any:
-        file = self.url.file
+        file = self._file
         assert file is not None
         if not file.exists():
             if not self._create:
@@ -124,24 +134,36 @@ class Database:
         return connection
 
     def _open_file_read_only(self, file: Path) -> Any:
-        # Readers of a log (WAL) need files beside the database. Where they cannot be made and there is no log, nobody
-        # is writing, and the file can be taken as immutable.
-        log = file.with_name(f"{file.name}-wal")
-        is_immutable = not os.access(file.parent, os.W_OK) and not log.exists()
-        for immutable in (False, True)[is_immutable:]:
-            address = f"{file.absolute().as_uri()}?mode=ro{'&immutable=1' if immutable else ''}"
-            connection = sqlite3.connect(
-                address, uri=True, timeout=self._timeout, isolation_level=None, check_same_thread=False
-            )
+        # Readers of a log (WAL) need files beside the database. Where those cannot be made, a file without a log is
+        # taken as immutable, since nobody is writing, and one with a log is copied together with it.
+        log = _log_of(file)
+        if log.exists() or os.access(file.parent, os.W_OK):
             try:
-                connection.execute("SELECT count(*) FROM sqlite_master")
+                return self._connect_read_only(file, "mode=ro")
             except sqlite3.OperationalError as error:
-                connection.close()
-                if immutable or "unable to open" not in str(error):
+                if "unable to open" not in str(error):
                     raise
-            else:
-                break
-        self._immutable = immutable
+        if log.exists():
+            self._copied = tempfile.TemporaryDirectory(prefix="hotloop-")
+            copy = Path(self._copied.name) / file.name
+            shutil.copyfile(file, copy)
+            shutil.copyfile(log, _log_of(copy))
+            connection = self._connect_read_only(copy, "mode=rw")
+        else:
+            connection = self._connect_read_only(file, "mode=ro&immutable=1")
+        self._is_snapshot = True
+        return connection
+
+    def _connect_read_only(self, file: Path, options: str) -> Any:
+        address = f"{file.absolute().as_uri()}?{options}"
+        connection = sqlite3.connect(
+            address, uri=True, timeout=self._timeout, isolation_level=None, check_same_thread=False
+        )
+        try:
+            connection.execute("SELECT count(*) FROM sqlite_master")
+        except BaseException:
+            connection.close()
+            raise
         return connection
 
     def _open_server(self) -> Any:
@@ -275,9 +297,18 @@ class Database:
     def close(self) -> None:
         """Close the connection."""
         self._connection.close()
+        self._is_snapshot, self._signature = False, None
+        if self._copied is not None:
+            self._copied.cleanup()
+            self._copied = None
 
     def _placeholders(self, sql: str) -> str:
         return sql if self._is_sqlite else sql.replace("?", "%s")
+
+
+def _log_of(file: Path) -> Path:
+    """The log beside an SQLite file, which has its newest rows while anybody writes, and after a kill."""
+    return file.with_name(f"{file.name}-wal")
 
 
 @contextlib.contextmanager
@@ -324,8 +355,9 @@ def _translate_sqlite(url: StoreUrl, error: sqlite3.Error) -> StoreError:
         )
     if "unable to open" in message:
         parent = Path(file).parent
-        if Path(file).is_file() and not os.access(parent, os.W_OK):
-            return StoreReadOnlyError(f"the store {file} is read-only, as its folder is")
+        if parent.is_dir() and not os.access(parent, os.W_OK):
+            what = "is read-only, as its folder is" if Path(file).is_file() else "cannot be made in a read-only folder"
+            return StoreReadOnlyError(f"the store {file} {what}")
         return StoreError(f"cannot open the store {file}: check that {parent} exists and that you may write there")
     if "not a database" in message or "malformed" in message:
         return StoreError(

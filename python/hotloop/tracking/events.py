@@ -98,6 +98,7 @@ _KINDS: Final[dict[str, dict[str, Check]]] = {
     "evaluation": {"evaluation": _IS_RESULT, "is_best": _is_flag, "confirms": _is_flag},
     "eval": {"evaluation": _IS_RESULT, "how": _with({"options": _is_mapping})},
     "checkpoint": {"path": _is_text, "is_best": _is_flag},
+    "retraction": {},
     "trouble": {"what": _is_text, "kind": _optional(_is_name), "facts": _optional(_is_mapping)},
     "values": {"values": _mapping_of(_optional(is_number))},
     "control": {"what": _is_text, "decisions": lambda value: value is not None},

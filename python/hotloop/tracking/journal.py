@@ -6,6 +6,7 @@ next `start` event says which of the events before it are void.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import stat
@@ -29,6 +30,8 @@ _FLUSH_INTERVAL: Final = 0.5
 _LONGEST_TEXT: Final = 10_000
 # Bytes of the longest line that is read. Lines that Hotloop writes are far shorter.
 MAX_LINE: Final = 1 << 22
+# Ends a line that was cut short, to tell it from a damaged one. Nothing is removed: another process may be writing.
+_CANCELLED: Final = b"\x18\n"
 # Levels of nesting in an event. Lines with fewer brackets than this need no check.
 _MAX_DEPTH: Final = 32
 
@@ -112,16 +115,25 @@ def append_one(path: Path, event: Event) -> None:
     file = open_for_append(path)
     try:
         write_all(file, encode(time.time(), event))
+    except OSError:
+        # The other process may go on writing.
+        with contextlib.suppress(OSError):
+            write_all(file, _CANCELLED)
+        raise
     finally:
         os.close(file)
 
 
 def open_for_append(path: Path) -> int:
-    """Open a journal for appending. A line that a kill cut short is ended; readers skip it."""
+    """Open a journal for appending. A line that a kill or a full disk cut short is cancelled; readers skip it."""
     file = _open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
-    size = os.fstat(file).st_size
-    if size and os.pread(file, 1, size - 1) != b"\n":
-        os.write(file, b"\n")
+    try:
+        size = os.fstat(file).st_size
+        if size and os.pread(file, 1, size - 1) != b"\n":
+            write_all(file, _CANCELLED)
+    except BaseException:
+        os.close(file)
+        raise
     return file
 
 
@@ -190,10 +202,12 @@ def _parse(text: bytes, start: int) -> Line:
     end = start + len(text)
     if text == b"\n":
         return Line(start, end)
+    is_cancelled = text.endswith(_CANCELLED)
     try:
-        event = json.loads(text)
+        # A line may lack nothing but its end.
+        event = json.loads(text.removesuffix(_CANCELLED))
     except (ValueError, RecursionError):
-        return Line(start, end, damage="it is not valid JSON")
+        return Line(start, end, damage="" if is_cancelled else "it is not valid JSON")
     if text.count(b"[") + text.count(b"{") > _MAX_DEPTH and _depth_exceeds(event, _MAX_DEPTH):
         return Line(start, end, damage=f"it is nested more than {_MAX_DEPTH} levels deep")
     if damage := events.find_common_fault(event):

@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import shutil
+import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from hotloop.errors import AmbiguousRunError, NoSuchRunError, QueryError, StoreError, StoreReadOnlyError
 from hotloop.tracking import journal, store_sync
 from hotloop.tracking.database import Database
-from hotloop.tracking.store_url import find_store_url, runs_folder
+from hotloop.tracking.store_url import FILE, find_store_url, runs_folder
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -142,27 +143,46 @@ class Store:
         self._read_only = read_only
         self._query_limit = query_limit
         self._runs_folder = runs_folder(under)
+        self._temporary: tempfile.TemporaryDirectory[str] | None = None
+        """Holds the store if it cannot be made in its own folder."""
         try:
-            _ = self._database
-            if not read_only:
-                self.catch_up()
-        except StoreReadOnlyError as error:
-            self.close()
-            self.notes.append(f"{error}; showing the records it has")
-            self._local = threading.local()
-            self._read_only = True
-            _ = self._database
+            self._open()
         except BaseException:
             self.close()
             raise
+
+    def _open(self) -> None:
+        """Open the store and bring it up to date; where it cannot be written, read what there is."""
+        try:
+            _ = self._database
+            if not self._read_only:
+                self.catch_up()
+        except StoreReadOnlyError as error:
+            self.close()
+            self._local = threading.local()
+            assert self.url.file is not None
+            if self.url.file.exists():
+                self.notes.append(f"{error}; showing the records it has")
+                self._read_only = True
+                _ = self._database
+            else:
+                self.notes.append(f"{error}; showing the records in the folders of runs")
+                self._temporary = tempfile.TemporaryDirectory(prefix="hotloop-")
+                self.catch_up()
 
     @property
     def _database(self) -> Database:
         """The connection of the calling thread."""
         found: Database | None = getattr(self._local, "database", None)
         if found is None:
-            create = self.url.is_default
-            found = Database(self.url, create=create, read_only=self._read_only, query_limit=self._query_limit)
+            instead = None if self._temporary is None else Path(self._temporary.name) / FILE
+            found = Database(
+                self.url,
+                create=self.url.is_default or instead is not None,
+                read_only=self._read_only,
+                query_limit=self._query_limit,
+                instead=instead,
+            )
             self._local.database = found
             self._connections.append(found)
         return found
@@ -179,18 +199,21 @@ class Store:
         """Close the connections of all threads."""
         while self._connections:
             self._connections.pop().close()
+        if self._temporary is not None:
+            self._temporary.cleanup()
 
     def catch_up(self) -> None:
         """Read the journals of this store's runs that no process is about to bring to it."""
         known = dict(self.query("SELECT path, taken FROM runs"))
         for run in sorted(path for path in self._runs_folder.glob("*") if path.is_dir()):
-            path = run / journal.NAME
+            path, taken = run / journal.NAME, known.get(str(run.absolute()))
             try:
-                self._catch_up_with(run, path, known.get(str(run.absolute())))
+                self._catch_up_with(run, path, taken)
             except StoreReadOnlyError:
                 raise
             except FileNotFoundError:
-                continue
+                if (run / "config.yaml").exists() and not is_in_use(run):
+                    self._note_journal(run, f"{path} is missing", taken)
             except (StoreError, OSError) as error:
                 self.notes.append(f"the run {run.name!r}: {error}")
 
@@ -200,18 +223,23 @@ class Store:
             return
         start = journal.find_start(path)
         if start is None:
-            if first := next((line for line in journal.read_lines(path) if line.damage), None):
-                number = journal.line_number(path, first.start)
-                self.notes.append(
-                    f"the run {run.name!r} cannot be listed: {path} has no readable start (line {number}: "
-                    f"{first.damage}); 'hotloop train --resume {run.name}' writes a new one"
-                )
+            if not is_in_use(run):
+                first = next((line for line in journal.read_lines(path) if line.damage), None)
+                damage = "" if first is None else f" (line {journal.line_number(path, first.start)}: {first.damage})"
+                self._note_journal(run, f"{path} has no readable start{damage}", taken)
             return
         if not self.url.is_of(start) or is_in_use(run):
+            return
+        if taken is not None and size < taken:
+            self.notes.append(f"the run {run.name!r} is shown as the store has it: {path} lost {taken - size} bytes")
             return
         self.notes += store_sync.sync(self._database, run).damaged
         if taken is None:
             store_sync.update_path(self._database, start["id"], run)
+
+    def _note_journal(self, run: Path, why: str, taken: int | None) -> None:
+        shown = "cannot be listed" if taken is None else "is shown as the store has it"
+        self.notes.append(f"the run {run.name!r} {shown}: {why}; 'hotloop train --resume {run.name}' writes a new one")
 
     def query(self, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
         """The rows that a statement finds."""

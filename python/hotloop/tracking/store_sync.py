@@ -10,7 +10,7 @@ import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -218,6 +218,16 @@ class _Writer:
     def _add_checkpoint(self, event: Event) -> None:
         self._row("checkpoints", event, storable(event["path"]), int(event["is_best"]))
 
+    def _add_retraction(self, event: Event) -> None:
+        """Delete the row of a checkpoint that could not be saved, or write the one again that it had replaced."""
+        self._flush()
+        self._database.execute("DELETE FROM checkpoints WHERE run = ? AND step = ?", (self._number, event["steps"]))
+        lines = journal.read_lines(self._folder / journal.NAME)
+        before = takewhile(lambda line: line.start < self._position, lines)
+        saved = [(line.event, line.start) for line in before if line.event and line.event["event"] == "checkpoint"]
+        if len(saved) > 1 and saved[-2][0].get("steps") == event["steps"]:
+            self._rewrite_checkpoint(*saved[-2])
+
     def _add_trouble(self, event: Event) -> None:
         facts = json.dumps(event.get("facts") or {})
         kind = storable(event.get("kind") or "trouble")
@@ -269,9 +279,11 @@ class _Writer:
 
     def _restore_checkpoint(self, position: int) -> None:
         """Write the row of the checkpoint that the run goes on from: a void one of the same step had replaced it."""
-        event = journal.event_before(self._folder / journal.NAME, position)
+        self._rewrite_checkpoint(journal.event_before(self._folder / journal.NAME, position), position - 1)
+
+    def _rewrite_checkpoint(self, event: Event | None, position: int) -> None:
         if event is not None and event["event"] == "checkpoint" and not events.find_fault(event):
-            after, self._position = self._position, position - 1
+            after, self._position = self._position, position
             self._add_checkpoint(event)
             self._position = after
 

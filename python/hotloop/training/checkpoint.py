@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from hotloop import files
 from hotloop.errors import CheckpointError, UnusableCheckpointError
-from hotloop.training import files
-from hotloop.training.files import UnreadableFileError
+from hotloop.files import UnreadableFileError
 from hotloop.training.manifest_schema import ManifestError, check_manifest
 from hotloop.training.trust import check_trust, code_in_manifest
 
@@ -134,6 +134,15 @@ def open_checkpoint(path: Path, *, trust: bool, with_state: bool = True) -> Chec
         trust: Whether code that it names may be executed even though the run was not made here.
         with_state: Whether it can be resumed from; a copy to act with has no state.
     """
+    manifest = _read_manifest(path)
+    check_trust(run_of(path), code_in_manifest(manifest), trust=trust)
+    for name in (POLICY, STATE) if with_state else (POLICY,):
+        _covered(path, name, manifest)
+    return Checkpoint(path, manifest)
+
+
+def _read_manifest(path: Path) -> dict[str, Any]:
+    """Return the manifest of a checkpoint's folder, checked against its own checksum and its schema."""
     if path.is_symlink():
         raise CheckpointError(f"{path} is a symbolic link, which no checkpoint is: name the folder it leads to")
     try:
@@ -155,10 +164,7 @@ def open_checkpoint(path: Path, *, trust: bool, with_state: bool = True) -> Chec
             raise ManifestError(f"steps is {manifest['steps']}, but the folder is {path.name}")
     except ManifestError as error:
         raise CheckpointError(f"the checkpoint {path} is damaged: {MANIFEST}: {error}") from None
-    check_trust(run_of(path), code_in_manifest(manifest), trust=trust)
-    for name in (POLICY, STATE) if with_state else (POLICY,):
-        _covered(path, name, manifest)
-    return Checkpoint(path, manifest)
+    return manifest
 
 
 def run_of(checkpoint: Path) -> Path:
@@ -169,19 +175,27 @@ def run_of(checkpoint: Path) -> Path:
 def open_policy(path: Path, *, trust: bool, warn: Callable[[str], None]) -> Checkpoint:
     """Return the checkpoint to act with: the one in this folder, or the best of this run, or its newest usable one.
 
-    `warn` hears of a best checkpoint that cannot be used, and what is used instead.
+    `warn` hears of checkpoints that cannot be used and may be the best, and what is used instead.
     """
     if os.path.lexists(path / MANIFEST):
         return open_checkpoint(path, trust=trust)
-    paths = newest_first(path)
+    try:
+        for name in (FOLDER, RECOVERY):
+            check_folder(path / name)
+        paths = newest_first(path)
+    except OSError as error:
+        raise CheckpointError(f"cannot read {path}: {error.strerror}") from None
     if not paths:
         if not (path / FOLDER).is_dir():
             raise CheckpointError(f"{path} is neither a run nor a checkpoint: it has no {FOLDER} and no {MANIFEST}")
         raise CheckpointError(f"the run {path} has no checkpoint yet")
-    best = best_steps(path / FOLDER)
+    best, unreadable = find_best(path / FOLDER)
+    # Whether one without a manifest is the best cannot be known.
+    reasons = list(unreadable.values())
     wanted = [path / FOLDER / str(best)] if best is not None else []
-    reasons = []
     for candidate in [*wanted, *(each for each in paths if each not in wanted)]:
+        if candidate in unreadable:
+            continue
         try:
             found = open_checkpoint(candidate, trust=trust)
         except CheckpointError as error:
@@ -191,6 +205,13 @@ def open_policy(path: Path, *, trust: bool, warn: Callable[[str], None]) -> Chec
                 warn(f"{reason}; the checkpoint at step {found.steps} is used instead")
             return found
     raise CheckpointError("; ".join(reasons))
+
+
+def check_folder(path: Path) -> None:
+    """Raise a `CheckpointError` if there is anything but a real folder at a path."""
+    if path.is_symlink() or (path.exists() and not path.is_dir()):
+        kind = "a symbolic link" if path.is_symlink() else "not a folder"
+        raise CheckpointError(f"the run {path.parent} is damaged: {path.name} is {kind}; put the real folder there")
 
 
 def checkpoint_paths(folder: Path) -> list[Path]:
@@ -208,40 +229,51 @@ def newest_first(run: Path) -> list[Path]:
 
 
 def best_steps(folder: Path) -> int | None:
-    """Return which checkpoint had the best evaluation; of equal ones the oldest; `None` if none had any.
+    """Return which checkpoint had the best evaluation; `None` if none had any."""
+    return find_best(folder)[0]
+
+
+def find_best(folder: Path) -> tuple[int | None, dict[Path, str]]:
+    """Return which checkpoint had the best evaluation, of equal ones the oldest, and why others cannot be considered.
 
     After a controller changed the env, returns do not compare any more, and a lower one can be the best.
 
     Checkpoints of version 0.1.0 do not say how they were evaluated; a file beside them names the best one.
     """
     best: tuple[int, float] | None = None
+    unreadable: dict[Path, str] = {}
     old = False
     for path in checkpoint_paths(folder):
         try:
-            manifest = files.read_object(path / MANIFEST)
-        except UnreadableFileError:
+            manifest = _read_manifest(path)
+        except CheckpointError as error:
+            unreadable[path] = str(error)
             continue
-        old = old or manifest.get("format") == _UNSEALED
-        evaluation = manifest.get("evaluation")
-        mean = evaluation.get("mean") if isinstance(evaluation, dict) else None
-        if manifest.get("best") is True and isinstance(mean, int | float) and not math.isnan(mean):
+        old = old or manifest["format"] == _UNSEALED
+        mean = (manifest.get("evaluation") or {}).get("mean", math.nan)
+        if manifest.get("best") and not math.isnan(mean):
             best = best if best is not None and mean == best[1] else (int(path.name), mean)
-    if old:
+    for path in folder.iterdir() if folder.is_dir() else ():
+        if _STEPS.fullmatch(path.name) and (path.is_symlink() or not path.is_dir()):
+            unreadable[path] = f"{path} is not a folder, so it is no checkpoint"
+    if old and os.path.lexists(folder / _BEST):
         try:
             named = files.read_object(folder / _BEST)
-        except UnreadableFileError:
+        except UnreadableFileError as error:
+            unreadable[folder / _BEST] = f"the best checkpoint of {folder.parent} is unknown: {error}"
             named = {}
         steps, mean = named.get("steps"), named.get("mean")
         if type(steps) is int and isinstance(mean, int | float) and (folder / str(steps)).is_dir():
             best = best if best is not None and best[1] > mean else (steps, mean)
-    return None if best is None else best[0]
+    return None if best is None else best[0], unreadable
 
 
 def prune(run: Path, keep_last: int) -> None:
-    """Remove old checkpoints and the recovery one; the best one stays."""
+    """Remove old checkpoints and the recovery one; the best one stays, as do damaged ones, of which any may be it."""
     folder = run / FOLDER
-    best = best_steps(folder)
-    for path in checkpoint_paths(folder)[:-keep_last]:
+    best, unreadable = find_best(folder)
+    usable = [path for path in checkpoint_paths(folder) if path not in unreadable]
+    for path in usable[:-keep_last]:
         if int(path.name) != best:
             files.remove_folder(path)
     if (run / RECOVERY).is_dir():

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from hotloop.errors import CheckpointError
+from hotloop.files import UnreadableFileError, read_bytes
 from hotloop.tracking import journal
-from hotloop.training.files import UnreadableFileError, read_bytes
 
 if TYPE_CHECKING:
     from hotloop.training.checkpoint import Checkpoint

@@ -12,7 +12,6 @@ from hotloop.errors import ConfigError
 from hotloop.ppo.learners import build_actor
 from hotloop.training import checkpoint as checkpoints
 from hotloop.training.checkpoint import Checkpoint
-from hotloop.training.files import place_folder
 from hotloop.training.lookup import find_run
 from hotloop.training.trust import stored_config
 
@@ -31,11 +30,13 @@ def find_policy(name: str | Path, home: str | Path | None, *, trust: bool, warn:
     return checkpoints.open_policy(find_run(name, home), trust=trust, warn=warn)
 
 
-def keep(run: Path, found: Sequence[Checkpoint]) -> None:
-    """Copy opponents into a run's folder: the run does not need the others any more."""
-    for number, opponent in enumerate(found, 1):
-        files = {name: (opponent.path / name).read_bytes() for name in (_POLICY, _MANIFEST)}
-        place_folder(run / _FOLDER / str(number), files)
+def copied(found: Sequence[Checkpoint]) -> dict[str, bytes]:
+    """Return files for a run's folder that hold copies of opponents: the run does not need their own any more."""
+    return {
+        f"{_FOLDER}/{number}/{name}": (opponent.path / name).read_bytes()
+        for number, opponent in enumerate(found, 1)
+        for name in (_POLICY, _MANIFEST)
+    }
 
 
 def kept(run: Path, config: Config, *, trust: bool) -> list[Checkpoint]:

@@ -116,6 +116,10 @@ class Recorder(Callback):
         self._note("checkpoint", lambda: {**vars(report), "path": path})
         return self._journal.sync()
 
+    def retract(self, report: CheckpointReport) -> None:
+        """Take the event of a checkpoint back that could not be saved."""
+        self._note("retraction", lambda: {"iterations": report.iterations, "steps": report.steps})
+
     def sync(self) -> int | None:
         """Write all events so far to the disk; return the length of the journal."""
         return None if self._journal is None else self._journal.sync()

@@ -7,18 +7,18 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
+from hotloop import files
 from hotloop.envs.loader import short_name
 from hotloop.errors import CheckpointError, TrainingError
+from hotloop.files import UnreadableFileError, write_atomically
 from hotloop.text import measured, short
-from hotloop.training import files
-from hotloop.training.checkpoint import FIRST, FOLDER, RECOVERY, load_first
-from hotloop.training.files import UnreadableFileError, write_atomically
+from hotloop.training.checkpoint import FIRST, FOLDER, RECOVERY, check_folder, load_first
 
 if TYPE_CHECKING:
     from hotloop.config import Config
@@ -129,12 +129,24 @@ class RunFolder:
         self.recovery = path / RECOVERY
         self.replays = path / "replays"
         self._lock = _lock(path)
+        try:
+            for folder in (self.checkpoints, self.recovery, self.replays):
+                check_folder(folder)
+        except CheckpointError:
+            self.release()
+            raise
 
     @classmethod
     def create(
-        cls, config: Config, *, name: str | None, given_home: str | Path | None, first: bytes | None = None
+        cls,
+        config: Config,
+        *,
+        name: str | None,
+        given_home: str | Path | None,
+        first: bytes | None = None,
+        opponents: Mapping[str, bytes] | None = None,
     ) -> Self:
-        """Return a new folder under the home, with the config and the initial weights (if given) in it.
+        """Return a new folder under the home, with the config, and initial weights and opponents (if given), in it.
 
         It appears at once: a failure or a kill leaves nothing that would block the name.
         """
@@ -151,7 +163,7 @@ class RunFolder:
         path = runs_folder(home(given_home)) / name
         content = {CONFIG: config.to_yaml().encode(), **({} if first is None else {FIRST: first})}
         covered = {name: files.checksum(data) for name, data in content.items()}
-        content[STATUS] = files.seal(_status(path, "created", covered, config))
+        content |= {STATUS: files.seal(_status(path, "created", covered, config)), **(opponents or {})}
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             if path.exists() and (not path.is_dir() or any(path.iterdir())):

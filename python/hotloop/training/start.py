@@ -10,7 +10,7 @@ from hotloop.config.loader import with_changes
 from hotloop.envs.loader import load_env, whole_name
 from hotloop.errors import TrainingError
 from hotloop.training.lookup import find_run
-from hotloop.training.opponents import find_policy, keep, kept
+from hotloop.training.opponents import copied, find_policy, kept
 from hotloop.training.runs import Ending, RunFolder, config_changes, find_store, home_of, read_first, read_status
 from hotloop.training.settings import settle
 from hotloop.training.trainer import Trainer
@@ -76,12 +76,11 @@ def begin(
     if opponents is None:
         opponents = [find_policy(name, home, trust=trust, warn=notes.append) for name in config.opponents.policies]
     # A copy: the run can be repeated after the other one was deleted.
-    copied = None if source is None else source.policy_bytes()
-    folder = RunFolder.create(config, name=name, given_home=home, first=copied)
+    copy = None if source is None else source.policy_bytes()
+    folder = RunFolder.create(config, name=name, given_home=home, first=copy, opponents=copied(opponents))
     try:
         if source is not None:
             first = source.policy()
-        keep(folder.path, opponents)
         remember(folder.path, [name for each in opponents for name in code_in_manifest(each.manifest)])
         return trainer(
             config,

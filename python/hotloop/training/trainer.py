@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 from hotloop import _core
 from hotloop.episodes import best_replays
 from hotloop.errors import CheckpointError, EnvError, TrainingError, UnusableCheckpointError, WorkersFailedError
+from hotloop.files import remove_leftovers, unused_name
 from hotloop.tracking.alerts import Alerts
 from hotloop.training import checkpoint as checkpoints
 from hotloop.training.callbacks import (
@@ -32,7 +33,6 @@ from hotloop.training.callbacks import (
     ValuesReport,
 )
 from hotloop.training.control import ControlPlane, ControlState, timeless
-from hotloop.training.files import remove_leftovers, unused_name
 from hotloop.training.interrupts import Interrupted, Interrupts
 from hotloop.training.plan import PACE, Plan, Repetition
 from hotloop.training.recorder import Recorder, Unrecorded, plain
@@ -140,7 +140,7 @@ class Trainer:
     def restore_newest(self, *, restart: bool = False) -> None:
         """Restore the newest checkpoint, or with `restart` none; what lies after it is set aside, not deleted."""
         folder = self._folder
-        for each in (folder.path, folder.checkpoints, folder.recovery):
+        for each in (folder.path, folder.checkpoints, folder.recovery, folder.replays):
             remove_leftovers(each)
         if restart:
             for path in (folder.checkpoints, folder.recovery, folder.replays):
@@ -156,8 +156,15 @@ class Trainer:
                 checkpoints.prune(folder.path, self._config.train.keep_last)
             self._recovery.saved(counters, 0.0)
             self._shown_at = (counters.steps, counters.seconds)
-            replay_records(folder.path, found.steps, self._alerts)
-        best_replays.forget_after(self._folder.replays, -1 if found is None else found.steps)
+            self._restore_alerts(found.steps)
+        else:
+            self._notes.append("the run has no checkpoint, so it begins again")
+        self._notes += best_replays.forget_after(folder.replays, -1 if found is None else found.steps)
+
+    def _restore_alerts(self, steps: int) -> None:
+        """Bring the alerts to the state that they had at a step."""
+        self._alerts = Alerts(self._config.train.until_episodes)
+        replay_records(self._folder.path, steps, self._alerts)
 
     def _newest_fitting(self, *, attempt: int) -> Checkpoint | None:
         """Restore the newest intact checkpoint of this run, with the random keys of this attempt or its own."""
@@ -397,6 +404,7 @@ class Trainer:
         self._session.counters.seconds = spent
         steps = 0 if found is None else found.steps
         best_replays.forget_after(self._folder.replays, steps)
+        self._restore_alerts(steps)
         self._is_best = False
         rate = self._session.learning_rate
         what = f"{at}; the run continues from step {steps} with the learning rate halved to {rate:g}"
@@ -465,7 +473,12 @@ class Trainer:
         with self._disk():
             # First the event, then the checkpoint: whichever a kill spares, resuming finds them in agreement.
             counters.journal_bytes = self._recorder.commit(report)
-            self._session.save(self._folder.checkpoints, now())
+            try:
+                self._session.save(self._folder.checkpoints, now())
+            except OSError:
+                with contextlib.suppress(OSError):
+                    self._recorder.retract(report)
+                raise
             checkpoints.prune(self._folder.path, self._config.train.keep_last)
         self._report_faults()
         self._saved_at = counters.iterations

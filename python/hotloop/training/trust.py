@@ -52,7 +52,7 @@ def stored_config(run: Path, *, trust: bool) -> Config:
     """Return the config of a run's folder; refuse one from elsewhere that names code, unless it is trusted."""
     from hotloop.config.loader import build, read_yaml
     from hotloop.errors import ConfigError
-    from hotloop.training.files import UnreadableFileError, read_bytes
+    from hotloop.files import UnreadableFileError, read_bytes
 
     path = run / "config.yaml"
     try:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from hotloop.errors import CheckpointError
+from hotloop.files import UnreadableFileError, is_sealed, read_object
 from hotloop.text import plain
 from hotloop.tracking import journal
 from hotloop.training import checkpoint as checkpoints
@@ -23,7 +24,6 @@ from hotloop.training.comparison import (
     difference,
     read_events,
 )
-from hotloop.training.files import UnreadableFileError, is_sealed, read_object
 from hotloop.training.lookup import find_run
 from hotloop.training.plan import Repetition
 from hotloop.training.recorder import recorded_options

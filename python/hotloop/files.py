@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import json
 import os
 import shutil
 import stat
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -85,8 +88,37 @@ def write_atomically(path: Path, data: bytes) -> None:
     sync_folder(path.parent)
 
 
+@contextlib.contextmanager
+def output_file(path: Path) -> Iterator[Path]:
+    """Yield a temporary file to write to; its content is at `path` if the block succeeds, and nowhere if it fails.
+
+    For files that users name: a link is followed and stays, and a device or a pipe is written to, never replaced.
+    """
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        mode = stat.S_IFREG
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if not stat.S_ISREG(mode):
+        with tempfile.TemporaryDirectory(prefix="hotloop-") as folder:
+            part = Path(folder) / path.name
+            yield part
+            with part.open("rb") as source, path.open("wb") as target:
+                shutil.copyfileobj(source, target)
+        return
+    path = Path(os.path.realpath(path))
+    part = path.with_name(f".{path.stem[:100]}.{os.getpid()}{path.suffix}")
+    try:
+        yield part
+        part.replace(path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
 def place_folder(target: Path, files: dict[str, bytes], staging: Path | None = None) -> None:
-    """Make a folder with these files appear at once, in place of an older one of that name.
+    """Make a folder with these files, some of them in folders of it, appear at once, in place of an older one.
 
     While an older one is replaced it has the name `.NAME.replaced`; `remove_leftovers` brings it back after a kill.
     It is written in `staging`, beside the target by default.
@@ -95,21 +127,22 @@ def place_folder(target: Path, files: dict[str, bytes], staging: Path | None = N
     replaced = target.with_name(_replaced(target.name))
     shutil.rmtree(temporary, ignore_errors=True)
     try:
-        temporary.mkdir(parents=True)
         for name, data in files.items():
+            (temporary / name).parent.mkdir(parents=True, exist_ok=True)
             write_synced(temporary / name, data)
-        sync_folder(temporary)
-        if target.exists():
+        for folder in (temporary, *filter(Path.is_dir, temporary.rglob("*"))):
+            sync_folder(folder)
+        if os.path.lexists(target):
             target.rename(replaced)
         temporary.rename(target)
     except OSError:
         shutil.rmtree(temporary, ignore_errors=True)
-        if replaced.exists():
+        if os.path.lexists(replaced):
             replaced.rename(target)
         raise
     sync_folder(target.parent)
-    if replaced.exists():
-        shutil.rmtree(replaced)
+    if os.path.lexists(replaced):
+        _remove(replaced)
 
 
 def remove_folder(path: Path) -> None:
@@ -146,10 +179,17 @@ def remove_leftovers(folder: Path) -> None:
         name = path.name.removeprefix(".").removesuffix(".replaced")
         if path.name == _replaced(name) and not os.path.lexists(folder / name):
             path.rename(folder / name)
-        elif path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path, ignore_errors=True)
         else:
-            path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                _remove(path)
+
+
+def _remove(path: Path) -> None:
+    """Remove a file, a link or a folder with all it holds."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
 
 
 def _replaced(name: str) -> str:

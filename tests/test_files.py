@@ -1,0 +1,90 @@
+"""Files that users name: complete or absent, and never in the place of a device, a pipe or a link."""
+
+import os
+import stat
+import threading
+from pathlib import Path
+
+import pytest
+
+from hotloop import files
+
+
+def write(path: Path, data: bytes = b"new", failure: Exception | None = None) -> None:
+    with files.output_file(path) as part:
+        part.write_bytes(data)
+        if failure is not None:
+            raise failure
+
+
+def test_an_output_file_appears_complete_or_not_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "out.csv"
+    path.write_bytes(b"old")
+    with pytest.raises(RuntimeError, match="in the middle"):
+        write(path, b"half", RuntimeError("in the middle"))
+    assert [entry.name for entry in tmp_path.iterdir()] == ["out.csv"]
+    assert path.read_bytes() == b"old"
+    write(path)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["out.csv"]
+    assert path.read_bytes() == b"new"
+
+
+def test_an_output_file_behind_a_link_is_replaced_and_the_link_stays(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    link = tmp_path / "link"
+    link.symlink_to("elsewhere/out")
+    for data in (b"one", b"two"):
+        write(link, data)
+        assert link.readlink() == Path("elsewhere/out")
+        assert (tmp_path / "elsewhere" / "out").read_bytes() == data
+    assert [entry.name for entry in (tmp_path / "elsewhere").iterdir()] == ["out"]
+
+
+def test_output_to_a_pipe_goes_through_it(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    taken: list[bytes] = []
+    reader = threading.Thread(target=lambda: taken.append(pipe.read_bytes()))
+    reader.start()
+    write(pipe)
+    reader.join()
+    assert taken == [b"new"]
+    assert stat.S_ISFIFO(pipe.lstat().st_mode)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs the right to make a device")
+def test_a_device_is_written_to_and_stays(tmp_path: Path) -> None:
+    device = tmp_path / "full"
+    try:
+        # The same device as /dev/full, under a name that may be lost.
+        os.mknod(device, 0o666 | stat.S_IFCHR, os.makedev(1, 7))
+        device.open("wb").close()
+    except OSError:
+        pytest.skip("devices cannot be made here")
+    with pytest.raises(OSError, match="No space left on device"):
+        write(device)
+    assert stat.S_ISCHR(device.lstat().st_mode)
+
+
+def test_a_folder_is_no_output_file(tmp_path: Path) -> None:
+    with pytest.raises(IsADirectoryError):
+        write(tmp_path)
+    with pytest.raises(IsADirectoryError):
+        write(Path())
+    with pytest.raises(OSError, match="File name too long"):
+        write(tmp_path / ("x" * 5000))
+
+
+def test_a_folder_takes_the_place_of_whatever_has_its_name(tmp_path: Path) -> None:
+    target = tmp_path / "100"
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "kept").touch()
+    content = {"one": b"1", "nested/deep/two": b"2"}
+    for prepare in (lambda: None, lambda: None, lambda: target.symlink_to("other"), lambda: target.symlink_to("lost")):
+        prepare()
+        files.place_folder(target, content)
+        assert not target.is_symlink()
+        assert {name: (target / name).read_bytes() for name in content} == content
+        files.remove_folder(target)
+    assert (tmp_path / "other" / "kept").exists()
+    assert [entry.name for entry in tmp_path.iterdir()] == ["other"]
