@@ -115,6 +115,9 @@ def test_names_that_scripts_rely_on_are_there(name: str) -> None:
         ("ppo.minibatch_size=1000000", "set ppo.minibatch_size to at most"),
         ("ppo.epochs", "'ppo.epochs' is not an override: expected key=value"),
         ("ppo.epochs=[", "is not valid YAML"),
+        ("ppo.epochs=2001-13-01", "is not valid YAML"),
+        ("ppo.epochs=" + "9" * 5000, "is not valid YAML"),
+        ("ppo.epochs=" + "[" * 50_000, "is not valid YAML"),
         ("ppo=3", "there is no config key 'ppo'"),
         ("env.zzz=3", "there is no config key 'env.zzz'. The env's options are: env.max_steps"),
         ("policy.hidden=[64, a]", "policy.hidden[1] is 'a': expected a whole number"),
@@ -176,6 +179,22 @@ def test_a_file_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     (tmp_path / "other.yaml").write_text("env: {name: acrobot}")
     with pytest.raises(ConfigError, match=r"env\.name is 'acrobot'"):
         load_config("cartpole", file=tmp_path / "other.yaml")
+
+
+def test_a_file_that_would_take_the_machine_down_is_refused(tmp_path: Path) -> None:
+    # Ten levels of ten aliases each: ten billion values in a kilobyte.
+    bomb = "env:\n  a0: &a0 [0]\n" + "".join(f"  a{i}: &a{i} [{f'*a{i - 1},' * 10}]\n" for i in range(1, 11))
+    texts = {
+        "nested more than 50 levels": "env: " + "[" * 60_000,
+        "more than 50 levels": "env:\n" + "- " * 60_000,
+        "more than 100000 values": bomb,
+        "100000 values": "env:\n  a: &a [*a]\n",
+        "month must be": "env:\n  a: 2001-13-01\n",
+    }
+    for message, text in texts.items():
+        (tmp_path / "bad.yaml").write_text(text)
+        with pytest.raises(ConfigError, match=message):
+            load_config("cartpole", file=tmp_path / "bad.yaml")
 
 
 def test_a_preset_that_is_not_there_is_named() -> None:

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from hotloop.config.models import Config
 
 Overrides = Mapping[str, object] | Iterable[str]
+# Limits of a YAML document, far above any config.
+_DEEPEST: Final = 50
+_MOST_VALUES: Final = 100_000
 # Inside the package, so that wheels contain it; `configs` in the source's root is a link to it.
 PACKAGED = Path(__file__).resolve().parent.parent / "configs"
 
@@ -148,12 +151,10 @@ def _split(text: str) -> tuple[str, object]:
 
 
 def _yaml_value(key: str, text: str) -> object:
-    import yaml
-
     try:
-        value: object = yaml.safe_load(text)
-    except yaml.YAMLError:
-        raise ConfigError(f"{key}={text}: the value is not valid YAML; quote it if it is text") from None
+        value = _parse_yaml(text)
+    except ValueError:
+        raise ConfigError(f"{key}={text[:200]}: the value is not valid YAML; quote it if it is text") from None
     if isinstance(value, str):
         # YAML 1.1 reads 1e-3 as a string.
         try:
@@ -165,14 +166,11 @@ def _yaml_value(key: str, text: str) -> object:
 
 def read_yaml(path: Path) -> dict[str, Any]:
     """Return the nested sections of a YAML file; an empty file has none."""
-    import yaml
-
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        content = yaml.load(path.read_text(), loader)
+        content = _parse_yaml(path.read_text())
     except OSError as error:
         raise ConfigError(f"cannot read the config {path}: {error.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise ConfigError(f"the config {path} is not valid YAML: {error}") from None
     if content is None:
         return {}
@@ -180,6 +178,33 @@ def read_yaml(path: Path) -> dict[str, Any]:
         raise ConfigError(
             f"the config {path} holds {type(content).__name__}: expected sections, such as 'ppo:' with its keys below"
         )
+    return content
+
+
+def _parse_yaml(text: str) -> Any:
+    """Return the value of a YAML document; a `ValueError` if it has none, as for a date in a 13th month."""
+    import yaml
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        depth = 0
+        # The loader recurses, and the one in C has no limit to that.
+        for event in yaml.parse(text, loader):
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > _DEEPEST:
+                raise ValueError(f"it is nested more than {_DEEPEST} levels deep")
+        content = yaml.load(text, loader)
+    except yaml.YAMLError as error:
+        raise ValueError(str(error)) from None
+    # A few aliases of aliases can stand for billions of values, or contain themselves.
+    waiting, count = [content], 0
+    while waiting:
+        value = waiting.pop()
+        parts = value.values() if isinstance(value, dict) else value if isinstance(value, list | set) else ()
+        count += len(parts)
+        if count > _MOST_VALUES:
+            raise ValueError(f"it has more than {_MOST_VALUES} values")
+        waiting += parts
     return content
 
 
