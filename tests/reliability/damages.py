@@ -149,8 +149,8 @@ def hostile_yaml(path: Path, random: Random) -> None:
     key = lines[at].partition(":")[0]
     aliases = "[&a [x,x], &b [*a,*a,*a,*a,*a,*a,*a,*a], &c [*b,*b,*b,*b,*b,*b,*b,*b], &d [*c,*c,*c,*c,*c,*c,*c,*c]]"
     values = (*HOSTILE, "!!python/object/apply:os.system ['touch marker']", aliases, "*unknown", "{", "@", "\t- x")
-    values = (*values, "[" * 60_000, "- " * 60_000, "&a [*a]", "2001-13-01")
-    lines[at] = f"{key}: {random.choice(values)}"
+    more = ("[" * 60_000, "- " * 60_000, "&a [*a]", "2001-13-01")
+    lines[at] = f"{key}: {random.choice((*values, *more))}"
     path.write_text("\n".join(lines) + "\n")
 
 
