@@ -297,7 +297,7 @@ class Database:
     def close(self) -> None:
         """Close the connection."""
         self._connection.close()
-        self._is_snapshot, self._signature = False, None
+        self._is_snapshot, self._signature = False, ()
         if self._copied is not None:
             self._copied.cleanup()
             self._copied = None

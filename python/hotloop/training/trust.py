@@ -57,11 +57,13 @@ def stored_config(run: Path, *, trust: bool) -> Config:
     path = run / "config.yaml"
     try:
         read_bytes(path, _CONFIG_LIMIT)
-        config = build(read_yaml(path))
+        parts = read_yaml(path)
     except UnreadableFileError as error:
         raise ConfigError(f"the run {run} is damaged: {error}") from None
-    except RecursionError:
-        raise ConfigError(f"the run {run} is damaged: config.yaml is nested too deeply") from None
+    try:
+        config = build(parts)
+    except ConfigError as error:
+        raise ConfigError(f"{path} cannot be used: {error}") from None
     check_trust(run, code_in_config(config), trust=trust)
     return config
 
