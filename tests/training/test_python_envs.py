@@ -12,7 +12,8 @@ from gymnasium import spaces
 import hotloop
 from hotloop.errors import TrainingError
 from hotloop.runners.health import WorkerHealth, in_words
-from hotloop.training.callbacks import Callback, ProgressReport, StartReport, TroubleReport
+from hotloop.tracking.sync_thread import SyncThread
+from hotloop.training.callbacks import Callback, EvaluationProgress, ProgressReport, StartReport, TroubleReport
 from hotloop.training.recorder import _with_health
 from tests.cli.command import complaint, hotloop_json
 from tests.runners.python_envs import counter
@@ -68,6 +69,36 @@ def test_cartpole_of_gymnasium_is_learned_resumed_and_evaluated(tmp_path: Path) 
     agent = hotloop.load(run.path)
     assert agent.act([0.0, 0.0, 0.1, 0.5]) in (0, 1)
     assert hotloop_json("eval", str(run.path), "--episodes", "6")[-1]["episodes"] == 6
+
+
+def test_progress_is_shown_within_an_iteration_and_an_evaluation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Slow envs take minutes for either: nobody should have to wonder, and no alert should say that nothing happens."""
+    beats: list[str] = []
+
+    class Shown(Callback):
+        def __init__(self) -> None:
+            self.steps: list[int] = []
+            self.episodes: list[int] = []
+
+        def progress(self, report: ProgressReport) -> None:
+            self.steps.append(report.steps)
+            beats.append("training")
+
+        def evaluating(self, report: EvaluationProgress) -> None:
+            self.episodes.append(report.done)
+            beats.append("evaluation")
+
+    heard: list[str] = []
+    monkeypatch.setattr("hotloop.training.trainer.PACE", 0.0)
+    monkeypatch.setattr(SyncThread, "beat", lambda self: heard.append("beat"))
+    shown = Shown()
+    run = hotloop.train(COUNTER, steps=128, home=tmp_path, config=SMALL, callbacks=[shown])
+    assert run.iterations == 1
+    assert {16, 32, 64, 96, 128} <= set(shown.steps)
+    assert shown.episodes[-1] == 4
+    assert len(heard) == len(beats)
 
 
 def test_what_a_module_has_is_trained_on_by_its_name(tmp_path: Path) -> None:

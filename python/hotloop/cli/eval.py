@@ -61,6 +61,7 @@ def evaluate(
         raise UserError(f"--seed is {seed}: expected 0 to 2**64 - 1")
 
     from hotloop.cli import run_lookup
+    from hotloop.cli.progress import PartsProgress
     from hotloop.cli.suite_table import print_suite_result
     from hotloop.envs.loader import load_env
     from hotloop.envs.registry import is_native
@@ -103,16 +104,18 @@ def evaluate(
     if exactly and (known := evaluate_table(agent, options)) is not None:
         found = known
     elif is_native(agent.env):
-        found = play(
-            agent.learner,
-            agent.env,
-            options,
-            episodes=episodes,
-            seed=key,
-            deterministic=not stochastic,
-            action_repeat=agent.action_repeat,
-            opponents=None if against is None else Opponents(against.players(), against.evaluation_table),
-        )
+        with PartsProgress(1) as bar:
+            found = play(
+                agent.learner,
+                agent.env,
+                options,
+                episodes=episodes,
+                seed=key,
+                deterministic=not stochastic,
+                action_repeat=agent.action_repeat,
+                opponents=None if against is None else Opponents(against.players(), against.evaluation_table),
+                progress=bar.episodes,
+            )
     else:
         found = _play_python(agent, options, episodes, key, against, deterministic=not stochastic, trust=trust)
     _keep(folder, store, agent.steps, found, how)
@@ -202,6 +205,7 @@ def _play_python(
     trust: bool,
 ) -> Evaluation:
     """Play Python envs, in processes as the run's config has them."""
+    from hotloop.cli.progress import PartsProgress
     from hotloop.config.models import EnvConfig
     from hotloop.errors import ConfigError, EnvError, TrainingError
     from hotloop.training.evaluation import check_fit, evaluate_on
@@ -218,14 +222,16 @@ def _play_python(
             check_fit(agent.spec, runner.env_spec, config.env.name)
             if against is not None:
                 runner.set_policies(against.evaluation_table(range(runner.env_count)))
-            return evaluate_on(
-                agent.learner,
-                runner,
-                opponents=() if against is None else against.players(),
-                episodes=episodes,
-                seed=seed,
-                deterministic=deterministic,
-            )
+            with PartsProgress(1) as bar:
+                return evaluate_on(
+                    agent.learner,
+                    runner,
+                    opponents=() if against is None else against.players(),
+                    episodes=episodes,
+                    seed=seed,
+                    deterministic=deterministic,
+                    progress=bar.episodes,
+                )
     except (ConfigError, EnvError, TrainingError) as error:
         raise UserError(str(error)) from None
 

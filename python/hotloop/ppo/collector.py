@@ -7,6 +7,7 @@ order in which groups arrive never reaches the weights. Native envs are collecte
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from hotloop.ppo.learners import Learner
     from hotloop.runners.base import Runner
     from hotloop.runners.batch import Batch
+
+Heartbeat = Callable[[int], object]
+"""Called while a rollout is collected, with the steps that it has so far."""
 
 _OBSERVED = (("mask", "action_mask"), ("valid", "valid"), ("policy", "policy"))
 
@@ -41,11 +45,11 @@ class RunnerCollector:
         # The next rollout begins with the last slot of this one.
         self._observe(rows, obs, info)
 
-    def iterate(self, settings: dict[str, Any]) -> dict[str, Any]:
+    def iterate(self, settings: dict[str, Any], heartbeat: Heartbeat | None = None) -> dict[str, Any]:
         """Run one iteration; the report is that of `Learner.iterate`."""
         self._seconds = dict.fromkeys(self._seconds, 0.0)
         start = time.perf_counter()
-        self.collect(settings)
+        self.collect(settings, heartbeat)
         collected = time.perf_counter()
         report = self._learner.update(settings)
         learned = time.perf_counter()
@@ -61,8 +65,9 @@ class RunnerCollector:
             "seconds_total": learned - start,
         }
 
-    def collect(self, settings: dict[str, Any]) -> None:
+    def collect(self, settings: dict[str, Any], heartbeat: Heartbeat | None = None) -> None:
         """Take every group through the horizon and compute advantages."""
+        collected = 0
         self._learner.begin_rollout()
         self._slots[:] = 0
         groups = range(len(self._rows))
@@ -76,6 +81,9 @@ class RunnerCollector:
             self._seconds["env"] += received - start
             self._store(batch)
             self._seconds["copy"] += time.perf_counter() - received
+            collected += len(batch.rows)
+            if heartbeat is not None:
+                heartbeat(collected)
             ready = [group for group in batch.groups if self._slots[self._rows[group][0]] < self._horizon]
             in_flight -= len(batch.groups) - len(ready)
             if ready:

@@ -87,7 +87,7 @@ def evaluate(
         top: Collects the best episodes.
         reward_weights: Weights of reward terms that differ from 1.
         opponents: Frozen policies that play some seats; their returns do not count.
-        progress: Called whenever episodes end.
+        progress: Called after every step.
     """
     played: list[_Episode] = []
     for first in range(0, episodes, _AT_ONCE):
@@ -139,7 +139,7 @@ def evaluate_on(
         seed: Key of all randomness.
         deterministic: Whether to take the most probable actions.
         opponents: Frozen policies that play some seats; their returns do not count.
-        progress: Called whenever episodes end.
+        progress: Called after every step.
     """
     quota = -(-episodes * _unit_size(runner.env_spec) // runner.num_envs)
     found = _play(
@@ -275,6 +275,7 @@ def _play(
         units = np.unique(np.flatnonzero(takes_part) // size)
         return np.array([unit for unit in units.tolist() if len(found.get(unit, ())) < quota], np.intp)
 
+    done = 0
     for step in range(LONGEST):
         valid = info.get("valid", everyone)
         actions = players.act(obs, info, deterministic=deterministic, seed=seed, step=step, first_row=first_row)
@@ -282,6 +283,8 @@ def _play(
             # Choices are small numbers, and there may be many of them.
             taken.append(actions.astype(np.int16) if actions.dtype.kind == "i" else actions)
         obs, reward, terminated, truncated, info = runner.step(actions)
+        if progress is not None:
+            progress(done)
         total += reward
         length += valid
         takes_part |= info.get("valid", everyone) & mine
@@ -294,10 +297,11 @@ def _play(
             columns = (told[name] for name in ("rows", "numbers", "returns", "lengths", "extras"))
             for row, number, *result in zip(*columns, strict=True):
                 episode(int(row), int(number)).add(*result)
-            if progress is not None:
-                progress(sum(min(quota, len(of_unit)) for of_unit in found.values()))
+            done = sum(min(quota, len(of_unit)) for of_unit in found.values())
             if not lacking().size:
                 break
+    if progress is not None:
+        progress(done)
     # Cut off by the limit: these count as they stand.
     unfinished = np.isin(np.arange(rows) // size, lacking())
     for row in np.flatnonzero(unfinished & takes_part & (length > 0)).tolist():

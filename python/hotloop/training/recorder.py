@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from hotloop.training.callbacks import (
         CheckpointReport,
         ControlReport,
+        EvaluationProgress,
         EvaluationReport,
         IterationReport,
         ProgressReport,
@@ -84,6 +85,11 @@ class Recorder(Callback):
     def progress(self, report: ProgressReport) -> None:
         """Send a heartbeat, and remember the health of workers."""
         self._workers = report.workers
+        if self._feeder is not None:
+            self._feeder.beat()
+
+    def evaluating(self, report: EvaluationProgress) -> None:
+        """Send a heartbeat."""
         if self._feeder is not None:
             self._feeder.beat()
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hotloop.config import Config, PolicyConfig
+    from hotloop.ppo.collector import Heartbeat
     from hotloop.runners.health import WorkerHealth
     from hotloop.runners.processes import ProcessRunner
     from hotloop.runners.reports import Fault
@@ -178,10 +179,10 @@ class Session:
                         f"the policy of env {env}, seat {seat} is {policy}: expected 0 (the learner) to {most}"
                     )
 
-    def advance(self, count: int, seconds: float) -> None:
+    def advance(self, count: int, seconds: float, heartbeat: Heartbeat | None = None) -> None:
         """Run up to `count` iterations, which share their settings; none starts after `seconds`."""
         start = time.perf_counter()
-        result = self.source.advance(self.learner, self.settings_now(), count, seconds)
+        result = self.source.advance(self.learner, self.settings_now(), count, seconds, heartbeat)
         spent = time.perf_counter() - start
         self.counters.iterations += result["iterations"]
         self.counters.steps += result["steps"]

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from hotloop.config import Config
     from hotloop.episodes.best_replays import Top
     from hotloop.policies.evaluation import Evaluation
+    from hotloop.ppo.collector import Heartbeat
     from hotloop.runners.health import WorkerHealth
     from hotloop.runners.reports import Fault
     from hotloop.training.callbacks import IterationReport
@@ -64,8 +65,11 @@ class TrainingSession(Protocol):
     def promises(self, until: float) -> bool:
         """Return whether an evaluation is likely to confirm that this mean return is reached."""
 
-    def advance(self, count: int, seconds: float) -> None:
-        """Run up to `count` iterations, which share their settings; none starts after `seconds`."""
+    def advance(self, count: int, seconds: float, heartbeat: Heartbeat | None = None) -> None:
+        """Run up to `count` iterations, which share their settings; none starts after `seconds`.
+
+        `heartbeat` is called with the steps so far while an iteration waits for Python envs.
+        """
 
     def gather(self) -> None:
         """Add the episodes and faults counted since the last call."""

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from hotloop.config import Config
     from hotloop.config.models import RunnerConfig
+    from hotloop.ppo.collector import Heartbeat
     from hotloop.ppo.learners import Learner
     from hotloop.runners.base import Runner
     from hotloop.runners.health import WorkerHealth
@@ -63,7 +64,14 @@ class Source(Protocol):
     def reset(self, seed: int, attempt: int) -> None:
         """Start a new episode in every env."""
 
-    def advance(self, learner: Learner, settings: dict[str, Any], count: int, seconds: float) -> dict[str, Any]:
+    def advance(
+        self,
+        learner: Learner,
+        settings: dict[str, Any],
+        count: int,
+        seconds: float,
+        heartbeat: Heartbeat | None = None,
+    ) -> dict[str, Any]:
         """Run up to `count` iterations with equal settings; none starts after `seconds`."""
 
     def episodes(self) -> _core._Episodes:
@@ -160,7 +168,14 @@ class NativeSource:
         self._pool.seed(seed, attempt)
         self._pool.reset()
 
-    def advance(self, learner: Learner, settings: dict[str, Any], count: int, seconds: float) -> dict[str, Any]:
+    def advance(
+        self,
+        learner: Learner,
+        settings: dict[str, Any],
+        count: int,
+        seconds: float,
+        heartbeat: Heartbeat | None = None,
+    ) -> dict[str, Any]:
         """Run iterations; in debug mode one, in parts, with every array checked."""
         if self._debug:
             from hotloop.ppo.debug import iterate_checked
@@ -244,14 +259,21 @@ class ServedSource:
         self._observed = self.runner.reset()
         self._server = None
 
-    def advance(self, learner: Learner, settings: dict[str, Any], count: int, seconds: float) -> dict[str, Any]:
+    def advance(
+        self,
+        learner: Learner,
+        settings: dict[str, Any],
+        count: int,
+        seconds: float,
+        heartbeat: Heartbeat | None = None,
+    ) -> dict[str, Any]:
         """Run one iteration."""
         from hotloop.ppo.collector import RunnerCollector
 
         if self._server is None:
             assert self._observed is not None
             self._server = RunnerCollector(learner, self.runner, *self._observed)
-        result: dict[str, Any] = self._server.iterate(settings)
+        result: dict[str, Any] = self._server.iterate(settings, heartbeat)
         return result
 
     def episodes(self) -> _core._Episodes:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from hotloop.config import Config
     from hotloop.episodes.best_replays import Top
+    from hotloop.ppo.collector import Heartbeat
     from hotloop.runners.health import WorkerHealth
     from hotloop.runners.reports import Fault
     from hotloop.training.callbacks import IterationReport
@@ -93,7 +94,7 @@ class TabularSession:
             return True
         return self.counters.return_recent >= until
 
-    def advance(self, count: int, seconds: float) -> None:
+    def advance(self, count: int, seconds: float, heartbeat: Heartbeat | None = None) -> None:
         """Makes up to `count` iterations; none begins after these seconds."""
         start = time.perf_counter()
         iterations, steps = self.engine.advance(count, seconds)

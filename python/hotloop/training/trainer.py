@@ -105,7 +105,7 @@ class Trainer:
         self._saved_at: int | None = None
         self._is_best = False
         self._shown_at = (0, 0.0)
-        self._evaluating_shown = 0.0
+        self._collecting_since = self._evaluating_shown = 0.0
         self._stop = False
         self._ended_by_callback = False
         self._interrupts = Interrupts()
@@ -291,7 +291,8 @@ class Trainer:
             changes = session.next_change(), self._control.next_decision(session.counters.iterations)
             count = plan.iterations_to_go(session.counters, *changes)
             count = min(count, self._recovery.iterations_to_go(session.counters))
-            session.advance(count, plan.seconds_to_go(session.counters))
+            self._collecting_since = time.perf_counter()
+            session.advance(count, plan.seconds_to_go(session.counters), self._show_collecting)
             self._report_faults()
             self._show_progress()
 
@@ -440,6 +441,7 @@ class Trainer:
             self._evaluating_shown = now
             counters = self._session.counters
             report = EvaluationProgress(counters.iterations, counters.steps, done, episodes)
+            self._recorder.evaluating(report)
             self._notify("evaluating", report)
 
     def _keep_best(self) -> None:
@@ -535,19 +537,23 @@ class Trainer:
         result: dict[str, Any] = plain(facts)
         return result
 
-    def _show_progress(self) -> None:
+    def _show_collecting(self, collected: int) -> None:
+        """Show progress within an iteration, which may take minutes with slow envs."""
+        self._show_progress(collected, time.perf_counter() - self._collecting_since)
+
+    def _show_progress(self, collected: int = 0, spent: float = 0.0) -> None:
         counters = self._session.counters
-        steps, seconds = self._shown_at
-        if counters.seconds - seconds < PACE:
+        steps, seconds = counters.steps + collected, counters.seconds + spent
+        steps_before, seconds_before = self._shown_at
+        if seconds - seconds_before < PACE:
             return
-        rate = (counters.steps - steps) / (counters.seconds - seconds)
-        self._shown_at = (counters.steps, counters.seconds)
+        self._shown_at = (steps, seconds)
         report = ProgressReport(
-            steps=counters.steps,
+            steps=steps,
             iterations=counters.iterations,
             episodes=counters.episodes,
-            seconds=counters.seconds,
-            steps_per_second=max(0.0, rate),
+            seconds=seconds,
+            steps_per_second=max(0.0, (steps - steps_before) / (seconds - seconds_before)),
             fraction=self._plan.fraction(counters),
             workers=self._session.workers(),
         )
