@@ -16,18 +16,20 @@ from pathlib import Path
 
 import hotloop
 
-STEPS = {
-    "Hopper-v5": 1_000_000,
-    "HalfCheetah-v5": 1_000_000,
-    "Walker2d-v5": 1_000_000,
-    "LunarLander-v3": 1_500_000,
-    "BipedalWalker-v3": 2_000_000,
-    "minigrid:MiniGrid-DoorKey-5x5-v0": 500_000,
+# Steps, and the mean return at which a task counts as solved, if it has one.
+TASKS: dict[str, tuple[int, float | None]] = {
+    "Hopper-v5": (1_000_000, None),
+    "HalfCheetah-v5": (1_000_000, None),
+    "Walker2d-v5": (1_000_000, None),
+    "LunarLander-v3": (1_500_000, 200.0),
+    "BipedalWalker-v3": (1_000_000, None),
+    "minigrid:MiniGrid-DoorKey-5x5-v0": (500_000, 0.9),
 }
 
 
-def train(task: str, seed: int, home: str, changes: list[str]) -> float:
-    """Return the mean return of the last evaluation, 100 episodes with the most probable actions."""
+def train(task: str, seed: int, home: str, changes: list[str]) -> tuple[int, float]:
+    """Return the steps, and the mean return of the last evaluation: 100 episodes with the most probable actions."""
+    steps, until = TASKS[task]
     name = f"{task.rpartition(':')[2]}-{seed}"
     config = ["runner.num_threads=1", "runner.num_workers=1", *changes]
     if (Path(home) / "runs" / name).exists():
@@ -35,7 +37,8 @@ def train(task: str, seed: int, home: str, changes: list[str]) -> float:
     else:
         run = hotloop.train(
             f"gymnasium:{task}",
-            steps=STEPS[task],
+            steps=steps,
+            until=until,
             seed=seed,
             config=config,
             name=name,
@@ -43,13 +46,13 @@ def train(task: str, seed: int, home: str, changes: list[str]) -> float:
             progress=False,
         )
     assert run.evaluation is not None
-    return run.evaluation.mean
+    return run.steps, run.evaluation.mean
 
 
 def main() -> None:
     """Train and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("tasks", nargs="*", default=list(STEPS), help="envs (default: all)")
+    parser.add_argument("tasks", nargs="*", default=list(TASKS), help="envs (default: all)")
     parser.add_argument("--seeds", type=int, default=5, help="number of seeds, from 0")
     parser.add_argument("--jobs", type=int, default=2, help="runs at a time")
     parser.add_argument("--home", default="general-settings", help="folder for the runs")
@@ -62,10 +65,11 @@ def main() -> None:
         }
         print("| env | steps | mean over seeds | std | each seed |\n|---|---|---|---|---|", flush=True)
         for task, results in futures.items():
-            means = [result.result() for result in results]
+            steps, means = zip(*(result.result() for result in results), strict=True)
             spread = statistics.stdev(means) if len(means) > 1 else 0.0
             each = ", ".join(f"{mean:.4g}" for mean in means)
-            print(f"| {task} | {STEPS[task]} | {statistics.fmean(means):.4g} | {spread:.3g} | {each} |", flush=True)
+            taken = f"{max(steps)}" if len(set(steps)) == 1 else f"{min(steps)} to {max(steps)}"
+            print(f"| {task} | {taken} | {statistics.fmean(means):.4g} | {spread:.3g} | {each} |", flush=True)
 
 
 if __name__ == "__main__":

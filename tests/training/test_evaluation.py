@@ -106,6 +106,15 @@ def test_an_episode_of_several_agents_counts_once() -> None:
     assert (native.episodes, native.length_mean) == (5, 6.0)
 
 
+def test_the_longest_episode_limits_no_sequence_of_episodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hotloop.training.evaluation.LONGEST", 7)
+    found = evaluate_config(two(), episodes=4)  # 20 steps of one env, 5 each
+    assert (found.episodes, found.mean, found.length_max) == (4, 12.5, 5.0)
+    monkeypatch.setattr("hotloop.training.evaluation.LONGEST", 3)
+    found = evaluate_config(two(), episodes=4)
+    assert (found.episodes, found.length_max) == (1, 3.0)
+
+
 def test_progress_is_told_in_episodes() -> None:
     told: list[tuple[int, int]] = []
     evaluate_config(two(), episodes=3, progress=lambda *progress: told.append(progress))

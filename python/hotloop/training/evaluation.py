@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
@@ -275,8 +276,8 @@ def _play(
         units = np.unique(np.flatnonzero(takes_part) // size)
         return np.array([unit for unit in units.tolist() if len(found.get(unit, ())) < quota], np.intp)
 
-    done = 0
-    for step in range(LONGEST):
+    done, since_end = 0, np.zeros(rows // size, np.int64)
+    for step in count():
         valid = info.get("valid", everyone)
         actions = players.act(obs, info, deterministic=deterministic, seed=seed, step=step, first_row=first_row)
         if taken is not None:
@@ -298,8 +299,11 @@ def _play(
             for row, number, *result in zip(*columns, strict=True):
                 episode(int(row), int(number)).add(*result)
             done = sum(min(quota, len(of_unit)) for of_unit in found.values())
-            if not lacking().size:
-                break
+        since_end += 1
+        since_end[np.flatnonzero(over) // size] = 0
+        # The limit is one of episodes, not of the evaluation: each env may have several to play.
+        if (over.any() or since_end.max() >= LONGEST) and not (since_end[lacking()] < LONGEST).any():
+            break
     if progress is not None:
         progress(done)
     # Cut off by the limit: these count as they stand.
