@@ -117,11 +117,11 @@ def output_file(path: Path) -> Iterator[Path]:
         raise
 
 
-def place_folder(target: Path, files: dict[str, bytes], staging: Path | None = None) -> None:
+def place_folder(target: Path, files: dict[str, bytes], staging: Path | None = None, *, durable: bool = True) -> None:
     """Make a folder with these files, some of them in folders of it, appear at once, in place of an older one.
 
     While an older one is replaced it has the name `.NAME.replaced`; `remove_leftovers` brings it back after a kill.
-    It is written in `staging`, beside the target by default.
+    It is written in `staging`, beside the target by default. Unless it is to be `durable`, the disk is not waited for.
     """
     temporary = (staging or target.parent) / f".{target.name}.{os.getpid()}"
     replaced = target.with_name(_replaced(target.name))
@@ -129,8 +129,11 @@ def place_folder(target: Path, files: dict[str, bytes], staging: Path | None = N
     try:
         for name, data in files.items():
             (temporary / name).parent.mkdir(parents=True, exist_ok=True)
-            write_synced(temporary / name, data)
-        for folder in (temporary, *filter(Path.is_dir, temporary.rglob("*"))):
+            if durable:
+                write_synced(temporary / name, data)
+            else:
+                (temporary / name).write_bytes(data)
+        for folder in (temporary, *filter(Path.is_dir, temporary.rglob("*"))) if durable else ():
             sync_folder(folder)
         if os.path.lexists(target):
             target.rename(replaced)
@@ -140,7 +143,8 @@ def place_folder(target: Path, files: dict[str, bytes], staging: Path | None = N
         if os.path.lexists(replaced):
             replaced.rename(target)
         raise
-    sync_folder(target.parent)
+    if durable:
+        sync_folder(target.parent)
     if os.path.lexists(replaced):
         _remove(replaced)
 

@@ -43,7 +43,7 @@ def verify(
     path = run_lookup.find(run)
     try:
         with PartsProgress(1) as bar:
-            found = repeat(path, callbacks=_watching(path, bar), trust=trust)
+            found = repeat(path, callbacks=_watching(path, bar, as_json=as_json), trust=trust)
     except (ConfigError, TrainingError) as error:
         raise UserError(str(error)) from None
     except KeyboardInterrupt:
@@ -75,7 +75,7 @@ def verify(
         raise typer.Exit(DIFFERENT)
 
 
-def _watching(run: Path, bar: PartsProgress) -> list[Callback]:
+def _watching(run: Path, bar: PartsProgress, *, as_json: bool) -> list[Callback]:
     """Shows how far the repetition of a run is on its way to the newest checkpoint."""
     from hotloop.text import short
     from hotloop.training.callbacks import Callback, ProgressReport
@@ -89,6 +89,9 @@ def _watching(run: Path, bar: PartsProgress) -> list[Callback]:
     class Watching(Callback):
         def progress(self, report: ProgressReport) -> None:
             share = min(1.0, report.steps / max(1, steps))
-            bar.at("repeating", f"step {short(report.steps)} of {short(steps)}", share)
+            what = f"step {short(report.steps)} of {short(steps)}"
+            bar.at("repeating", what, share)
+            if as_json:
+                emit("progress", fraction=share, what=what)
 
     return [Watching()]

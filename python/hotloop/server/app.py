@@ -40,6 +40,7 @@ _ERRORS: dict[int | str, dict[str, Any]] = {
         (415, "Not JSON."),
         (422, "A parameter is invalid; `errors` says which."),
         (429, "Too many; wait."),
+        (431, "The headers are too long."),
         (503, "The store is away."),
     )
 }
@@ -56,6 +57,7 @@ def build_app(services: Services | None = None) -> FastAPI:
         try:
             yield
         finally:
+            await services.verifier.close()
             await asyncio.get_running_loop().run_in_executor(None, services.close)
 
     app = FastAPI(

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 MAX_BODY: Final = 256 * 1024
 MAX_URL: Final = 16 * 1024
+MAX_HEADERS: Final = 64 * 1024
 BODY_SECONDS: Final = 10.0
 CODE_SECONDS: Final = 60.0
 # Wrong tokens of one address within a minute, after which more are not looked at.
@@ -152,6 +153,8 @@ class Guard:
         """The answer to a request that must not reach a route."""
         if len(scope["raw_path"]) + len(scope["query_string"]) > MAX_URL:
             return problem(scope, 414, f"the URL is longer than {MAX_URL} bytes: POST /series takes a body")
+        if sum(len(name) + len(value) for name, value in scope["headers"]) > MAX_HEADERS:
+            return problem(scope, 431, f"the headers are longer than {MAX_HEADERS} bytes")
         headers: dict[str, list[str]] = {}
         for name, value in scope["headers"]:
             headers.setdefault(name.decode("latin-1"), []).append(value.decode("latin-1"))

@@ -17,6 +17,8 @@ from hotloop.server.rows import evaluation, is_here
 from hotloop.tracking.queries import tail
 from hotloop.tracking.row_pages import last_steps, rows_from
 from hotloop.tracking.store import StoredRun
+from hotloop.training.checkpoint import checkpoint_paths
+from hotloop.training.policy_ladder import LIVE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,7 +48,7 @@ class Watched:
     steps: dict[str, int]
     """The last step of each metric."""
     files: frozenset[str] = frozenset()
-    live_policy: str | None = None
+    live_step: int | None = None
     at: float = field(default_factory=time.monotonic)
 
 
@@ -216,6 +218,10 @@ class Poller(threading.Thread):
             for name in sorted(names - watched.files):
                 self._hub.publish(f"run:{run.id}", "replay", {"run": run.id, "name": name})
         watched.files = names
+        newest = max((int(path.name) for path in checkpoint_paths(run.path / LIVE)), default=None)
+        if newest is not None and newest != watched.live_step:
+            self._hub.publish(f"run:{run.id}", "policy", {"run": run.id, "step": newest})
+        watched.live_step = newest
 
 
 def _names(folder: Path, suffix: str) -> frozenset[str]:

@@ -271,15 +271,27 @@ async def list_episodes(request: Request, run: RunPath, after: After = None, lim
 async def list_checkpoints(request: Request, run: RunPath, after: After = None, limit: Limit = 1000) -> Response:
     """List checkpoints that were saved, and policies without the state to resume from."""
     one, found = await _page(request, run, "checkpoints", after, limit)
-    rows = await services(request).access.run(_checkpoints, one, found.rows)
+    rows = await services(request).access.run(_checkpoints, one, found.rows, with_policies=after is None)
     return answer(request, {"checkpoints": rows, "next": found.next})
 
 
-def _checkpoints(run: StoredRun, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    from hotloop.training.checkpoint import FOLDER
+def _checkpoints(run: StoredRun, rows: Sequence[dict[str, Any]], *, with_policies: bool) -> list[dict[str, Any]]:
+    from hotloop.training.checkpoint import FOLDER, checkpoint_paths
+    from hotloop.training.policy_ladder import LADDER
 
     here = is_here(run)
-    found = []
+    found = [
+        {
+            "name": path.name,
+            "step": int(path.name),
+            "time": path.stat().st_mtime,
+            "is_best": False,
+            "exists": True,
+            "bytes": _size(path),
+            "policy_only": True,
+        }
+        for path in (checkpoint_paths(run.path / LADDER) if here and with_policies else ())
+    ]
     best = max((row["step"] for row in rows if row["is_best"]), default=None)
     for row in rows:
         folder = run.path / FOLDER / str(row["step"])
@@ -295,7 +307,7 @@ def _checkpoints(run: StoredRun, rows: Sequence[dict[str, Any]]) -> list[dict[st
                 "policy_only": False,
             }
         )
-    return found
+    return sorted(found, key=lambda entry: entry["step"])
 
 
 def _size(folder: FilePath) -> int | None:

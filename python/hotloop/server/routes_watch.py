@@ -20,8 +20,9 @@ from hotloop.server import models
 from hotloop.server.answers import answer
 from hotloop.server.problems import ProblemError
 from hotloop.server.routes_runs import RunPath
-from hotloop.server.rows import is_here
+from hotloop.server.rows import is_here, is_live
 from hotloop.server.services import services
+from hotloop.training.policy_ladder import note_watcher
 
 if TYPE_CHECKING:
     from hotloop.tracking.store import StoredRun
@@ -126,6 +127,39 @@ async def get_frames(request: Request, run: RunPath, name: ReplayName) -> Respon
         return body
 
     return answer(request, await found.access.run(make))
+
+
+@router.post("/runs/{run}/play", response_model=models.Frames)
+async def play(request: Request, run: RunPath, body: models.PlayRequest) -> Response:
+    """Play one episode with a policy of the run: its best, a kept one, or the one it had at a step."""
+    found = services(request)
+
+    def prepare() -> tuple[StoredRun, str]:
+        one = found.store.find(run)
+        _folder(one)
+        if body.checkpoint == "newest" and is_live(one):
+            note_watcher(one.path)
+        return one, str(one.path)
+
+    _, path = await found.access.run(prepare)
+    return answer(request, await found.player.play({**body.model_dump(), "path": path}))
+
+
+@router.post("/runs/{run}/verify", status_code=202, response_model=models.Accepted)
+async def verify(request: Request, run: RunPath, body: models.Empty) -> Response:
+    """Repeat a run and compare every bit; progress and result come as `verify` events."""
+    found = services(request)
+
+    def prepare() -> StoredRun:
+        one = found.store.find(run)
+        _folder(one)
+        if is_live(one):
+            raise ProblemError(409, f"the run {one.name!r} is running: verify it when it has ended")
+        return one
+
+    one = await found.access.run(prepare)
+    found.verifier.start(one, str(found.settings.home))
+    return answer(request, {"run": one.id, "what": "verifying"}, 202)
 
 
 def _frames(path: FilePath) -> tuple[dict[str, Any], int]:

@@ -11,8 +11,10 @@ from starlette.requests import Request
 from hotloop.server.access import ByteCache, StoreAccess
 from hotloop.server.guard import Sessions
 from hotloop.server.hub import Hub
+from hotloop.server.player import Player
 from hotloop.server.poller import Poller
 from hotloop.server.rows import RowMaker
+from hotloop.server.verifier import Verifier
 
 if TYPE_CHECKING:
     from hotloop.server.settings import Settings
@@ -41,6 +43,8 @@ class Services:
         self.access = StoreAccess(self.store)
         self.rows = RowMaker(self.store)
         self.poller = Poller(self.store, self.rows, self.hub)
+        self.player = Player()
+        self.verifier = Verifier(self.hub, self.access)
 
     async def find(self, text: str) -> StoredRun:
         """The run that a text names."""

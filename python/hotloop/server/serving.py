@@ -16,7 +16,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from hotloop.errors import ConfigError
 from hotloop.server.access import QUERY_SECONDS
 from hotloop.server.app import build_app
-from hotloop.server.guard import Sessions
+from hotloop.server.guard import MAX_HEADERS, MAX_URL, Sessions
 from hotloop.server.services import Services
 from hotloop.server.settings import Settings
 from hotloop.tracking.priority import give_way
@@ -26,7 +26,6 @@ from hotloop.tracking.run_cache import CachedStore
 _MORE_PORTS: Final = 20
 # Seconds for the headers of a request to arrive.
 HEADERS_WITHIN: Final = 10.0
-MAX_HEADERS: Final = 64 * 1024
 MOST_CONNECTIONS: Final = 256
 # Milliseconds after which a peer that takes nothing counts as gone.
 _DEAD_PEER: Final = 60_000
@@ -112,7 +111,7 @@ def serve(settings: Settings, listener: socket.socket, ready: Callable[[str], No
         limit_concurrency=MOST_CONNECTIONS,
         timeout_keep_alive=5,
         timeout_graceful_shutdown=2,
-        h11_max_incomplete_event_size=MAX_HEADERS,
+        h11_max_incomplete_event_size=MAX_HEADERS + MAX_URL,
     )
     logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
     _Server(config, services, lambda: ready(sessions.make_code())).run(sockets=[listener])

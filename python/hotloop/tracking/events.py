@@ -101,6 +101,7 @@ _KINDS: Final[dict[str, dict[str, Check]]] = {
     "retraction": {},
     "trouble": {"what": _is_text, "kind": _optional(_is_name), "facts": _optional(_is_mapping)},
     "values": {"values": _mapping_of(_optional(is_number))},
+    "verification": {"what": _is_text, "facts": _is_mapping},
     "control": {"what": _is_text, "decisions": lambda value: value is not None},
     "resources": {
         "of": _mapping_of(_with({"cpu": _optional(is_number), "memory": _optional(is_number)})),

@@ -237,6 +237,9 @@ class _Writer:
         facts = json.dumps({"decisions": event["decisions"]})
         self._row("events", event, "control", "info", storable(event["what"]), facts)
 
+    def _add_verification(self, event: Event) -> None:
+        self._row("events", event, "verified", "info", storable(event["what"]), json.dumps(event["facts"]))
+
     def _add_resources(self, event: Event) -> None:
         for who, sample in event["of"].items():
             facts = {key: value for key, value in sample.items() if key not in ("cpu", "memory")}

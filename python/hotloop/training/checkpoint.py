@@ -126,6 +126,13 @@ def save(
     return target
 
 
+def policy_files(policy: bytes, manifest: dict[str, Any]) -> dict[str, bytes]:
+    """Return the files of a checkpoint to act with, which has no state to resume from."""
+    covered = {POLICY: files.checksum(policy), STATE: files.checksum(b"")}
+    full = {"kind": KIND, "format": FORMAT, **manifest, "evaluation": None, "best": False, "files": covered}
+    return {POLICY: policy, MANIFEST: files.seal(full)}
+
+
 def open_checkpoint(path: Path, *, trust: bool, with_state: bool = True) -> Checkpoint:
     """Return the checkpoint in a folder, checked; a `CheckpointError` says what is wrong with it.
 

@@ -266,9 +266,8 @@ class Session:
             self._evaluation_runner.close()
             self._evaluation_runner = None
 
-    def save(self, folder: Path, date: str) -> Path:
-        """Write a checkpoint."""
-        self.gather()
+    def manifest(self, date: str) -> dict[str, Any]:
+        """Return the description of the policy that a checkpoint would have now."""
         facts = manifest(
             self.config,
             self.counters,
@@ -287,13 +286,18 @@ class Session:
             facts["opponents"] = self.opponents.hashes
         if conditions := self.learner.conditions():
             facts[self._learner_name] = conditions
+        return facts
+
+    def save(self, folder: Path, date: str) -> Path:
+        """Write a checkpoint."""
+        self.gather()
         return checkpoints.save(
             folder,
             self.policy_bytes(),
             self.learner.state(),
             self.source.snapshot(),
             self.counters.to_json(),
-            facts,
+            self.manifest(date),
         )
 
     def restore(self, checkpoint: Checkpoint) -> None:

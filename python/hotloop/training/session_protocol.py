@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -85,6 +85,9 @@ class TrainingSession(Protocol):
 
     def evaluate(self, progress: Progress | None = None) -> Evaluation:
         """Play the run's evaluation episodes, or compute the expected return exactly."""
+
+    def manifest(self, date: str) -> dict[str, Any]:
+        """Return the description of the policy that a checkpoint would have now."""
 
     def save(self, folder: Path, date: str) -> Path:
         """Write a checkpoint."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hotloop.config.tabular.settings import settings, threads
 from hotloop.config.tabular.spaces import spaces
@@ -167,9 +167,8 @@ class TabularSession:
 
         return save(to_arrays(self.engine.table()))
 
-    def save(self, folder: Path, date: str) -> Path:
-        """Writes a checkpoint."""
-        self.gather()
+    def manifest(self, date: str) -> dict[str, Any]:
+        """Return the description of the table that a checkpoint would have now."""
         tabular = self.config.tabular
         facts = manifest(
             self.config,
@@ -179,7 +178,7 @@ class TabularSession:
             threads=threads(self.config),
             date=date,
         )
-        facts |= {
+        return facts | {
             "algorithm": self.config.train.algorithm,
             "table": {
                 "states": 0 if tabular.table == "sparse" else self.spaces.states,
@@ -189,8 +188,12 @@ class TabularSession:
             "gamma": tabular.gamma,
             "action_repeat": 1,
         }
+
+    def save(self, folder: Path, date: str) -> Path:
+        """Write a checkpoint."""
+        self.gather()
         counters = {**self.counters.to_json(), "error": self._error}
-        return checkpoints.save(folder, self.policy_bytes(), {}, self.engine.snapshot(), counters, facts)
+        return checkpoints.save(folder, self.policy_bytes(), {}, self.engine.snapshot(), counters, self.manifest(date))
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Goes to a checkpoint."""

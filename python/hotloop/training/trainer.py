@@ -35,6 +35,7 @@ from hotloop.training.callbacks import (
 from hotloop.training.control import ControlPlane, ControlState, timeless
 from hotloop.training.interrupts import Interrupted, Interrupts
 from hotloop.training.plan import PACE, Plan, Repetition
+from hotloop.training.policy_ladder import PolicyLadder
 from hotloop.training.recorder import Recorder, Unrecorded, plain
 from hotloop.training.recovery import RecoverySchedule
 from hotloop.training.resumption import replay_records
@@ -99,6 +100,7 @@ class Trainer:
             self._session.close()
             raise
         self._recovery = RecoverySchedule()
+        self._ladder = PolicyLadder(folder.path) if repeated is None else None
         self._plan = Plan(config, self._session.steps_per_iteration, repeated)
         self._resumed_at: int | None = None
         self._notes = list(notes)
@@ -160,6 +162,9 @@ class Trainer:
         else:
             self._notes.append("the run has no checkpoint, so it begins again")
         self._notes += best_replays.forget_after(folder.replays, -1 if found is None else found.steps)
+        if self._ladder is not None:
+            self._ladder.forget_after(-1 if found is None else found.steps)
+            self._ladder.resume()
 
     def _restore_alerts(self, steps: int) -> None:
         """Bring the alerts to the state that they had at a step."""
@@ -224,6 +229,8 @@ class Trainer:
             self._note_failure(str(error) or type(error).__name__)
             raise
         finally:
+            if self._ladder is not None:
+                self._ladder.close()
             self._session.close()
             folder.release()
         return run
@@ -291,10 +298,15 @@ class Trainer:
             changes = session.next_change(), self._control.next_decision(session.counters.iterations)
             count = plan.iterations_to_go(session.counters, *changes)
             count = min(count, self._recovery.iterations_to_go(session.counters))
+            if self._ladder is not None:
+                count = min(count, self._ladder.iterations_to_go(session.counters.iterations))
             self._collecting_since = time.perf_counter()
             session.advance(count, plan.seconds_to_go(session.counters), self._show_collecting)
             self._report_faults()
             self._show_progress()
+            if self._ladder is not None:
+                self._ladder.look(self._session)
+                self._ladder.leave_newest(self._session)
 
     def _between_iterations(self) -> bool:
         """Do everything that is due at this iteration count and was not done yet; return whether it rolled back."""
@@ -406,6 +418,8 @@ class Trainer:
         steps = 0 if found is None else found.steps
         best_replays.forget_after(self._folder.replays, steps)
         self._restore_alerts(steps)
+        if self._ladder is not None:
+            self._ladder.forget_after(steps)
         self._is_best = False
         rate = self._session.learning_rate
         what = f"{at}; the run continues from step {steps} with the learning rate halved to {rate:g}"
