@@ -128,9 +128,9 @@ class Mutations:
             return [] if named else [f"the error does not name the damaged file: {done.complaint()[:300]}"]
         if name == "resume":
             expected, found = self._weights[run], outcome.weights(home / "runs" / run)
-            # An older checkpoint that was damaged stays so: resuming needs it no more.
-            if file.parent.name in expected and file.parent.name != max(expected, key=int):
-                found[file.parent.name] = expected[file.parent.name]
+            # An older checkpoint that was damaged stays as it is: resuming needs it no more.
+            if file.parent.name != max(expected, key=int):
+                expected, found = ({**each, file.parent.name: ""} for each in (expected, found))
             return [] if named else list(outcome.differences(expected, found, "weights"))
         if name == "verify" and matters and not named and not _is_beside(file):
             return ["says 'same' although the file was changed"]

@@ -4,6 +4,9 @@ A forked command is a process of its own that ends as `hotloop` does, with its e
 may use so much memory and no more: a damaged file must not take the machine down.
 """
 
+import atexit
+import gc
+import importlib
 import json
 import os
 import resource
@@ -19,6 +22,12 @@ from typing import Any
 from tests.reliability.commands import Ended, environment
 
 _MOST_MEMORY = 6 << 30
+# Modules that commands import when they need them.
+_USED = (
+    *("hotloop.cli", "hotloop.config", "hotloop.export.onnx", "hotloop.loading", "hotloop.tracking.store"),
+    *("hotloop.training.trainer", "hotloop.training.verification", "hotloop.ppo", "hotloop.rendering", "onnx"),
+    *("onnxruntime", "pydantic.type_adapter", "rich.live", "rich.progress", "safetensors.numpy", "typer", "yaml"),
+)
 
 
 class CommandServer:
@@ -147,17 +156,29 @@ def _load(path: str) -> None:
 
 
 def _main() -> None:
+    for name in _USED:
+        importlib.import_module(name)
     import hotloop.__main__
-    import hotloop.cli
-    import hotloop.config
-    import hotloop.export.onnx
-    import hotloop.loading
-    import hotloop.tracking.store
-    import hotloop.training.trainer
-    import hotloop.training.verification
 
+    # Forked processes share everything up to here for as long as nobody writes to it.
+    gc.freeze()
     command, *rest = _serve()["arguments"]
-    _load(*rest) if command == "load" else hotloop.__main__.main()
+    try:
+        _load(*rest) if command == "load" else hotloop.__main__.main()
+    except SystemExit as end:
+        _exit(end.code)
+    _exit(0)
+
+
+def _exit(code: object) -> None:
+    """End as the interpreter does, but leave the memory to the system: freeing it takes longer than most commands."""
+    if isinstance(code, str):
+        print(code, file=sys.stderr)
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code if isinstance(code, int) else code is not None)
 
 
 if __name__ == "__main__":

@@ -159,6 +159,8 @@ class Trainer:
             self._recovery.saved(counters, 0.0)
             self._shown_at = (counters.steps, counters.seconds)
             self._restore_alerts(found.steps)
+            _, unreadable = checkpoints.find_best(folder.checkpoints)
+            self._notes += [f"{reason}; it is left as it is" for reason in unreadable.values()]
         else:
             self._notes.append("the run has no checkpoint, so it begins again")
         self._notes += best_replays.forget_after(folder.replays, -1 if found is None else found.steps)
