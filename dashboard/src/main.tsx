@@ -1,0 +1,40 @@
+import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
+import { createRoot } from "react-dom/client";
+import { App } from "./App";
+import { ApiError, api } from "./api/client";
+import { connect } from "./live/sync";
+import "uplot/dist/uPlot.min.css";
+import "./styles.css";
+
+const client = new QueryClient({
+  defaultOptions: {
+    queries: {
+      // Events keep data fresh; a request is repeated only when one says so.
+      staleTime: 30_000,
+      gcTime: 120_000,
+      refetchOnWindowFocus: false,
+      retry: (count, error) => count < 2 && error instanceof ApiError && (error.status === 0 || error.status >= 500),
+    },
+  },
+});
+
+/** The link that the server prints carries a code that works once: it is exchanged and leaves the address bar. */
+async function exchangeCode(): Promise<void> {
+  const url = new URL(location.href);
+  const code = url.searchParams.get("code");
+  if (code === null) return;
+  url.searchParams.delete("code");
+  history.replaceState(null, "", url);
+  await api.signIn({ code }).catch(() => {
+    // An old link: the page works, and offers to allow changes.
+  });
+}
+
+void exchangeCode().then(() => {
+  connect(client);
+  createRoot(document.getElementById("root")!).render(
+    <QueryClientProvider client={client}>
+      <App />
+    </QueryClientProvider>,
+  );
+});
