@@ -10,6 +10,9 @@ PINS := requirements-dev.txt
 CORE := python/hotloop/_core.abi3.so
 CORE_SOURCES := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name 'Cargo.toml')
 TYPED := python tests $(wildcard examples)
+NPM := $(shell command -v npm)
+DASHBOARD := python/hotloop/server/static/index.html
+DASHBOARD_SOURCES := $(shell find dashboard -name node_modules -prune -o -type f -print)
 
 # maturin and pyo3 take the interpreter from here, whatever environment is active in the shell.
 export VIRTUAL_ENV := $(abspath $(VENV))
@@ -19,10 +22,10 @@ unexport CONDA_PREFIX PYTHONHOME
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo build test test-rust test-python reliability lint format bench wheel system-deps clean
+.PHONY: help demo build dashboard assets test test-dashboard test-rust test-python reliability lint format bench wheel system-deps clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: build ## Build, and train an agent until its task is solved, in a second (no torch, no peers)
 	@start=$$(date +%s%N); $(BIN)/hotloop train cartpole && \
@@ -38,12 +41,24 @@ demo: build ## Build, and train an agent until its task is solved, in a second (
 
 build: $(CORE) ## Build the native core (release) and install the package in place
 
-test: lint test-rust test-python ## Run all lints and all tests
+dashboard: ## Build the web app into the package (needs Node 20.19 or newer)
+	@test -n "$(NPM)" || { echo "npm is missing: install Node 20.19 or newer" >&2; exit 1; }
+	@$(MAKE) --no-print-directory $(DASHBOARD)
+
+assets: ## Build the web app where Node exists; everything else works without it
+	@if test -n "$(NPM)"; then $(MAKE) --no-print-directory $(DASHBOARD); \
+	else echo "Note: without Node the dashboard is not built; 'hotloop serve' has its API only."; fi
+
+test: lint test-dashboard test-rust test-python ## Run all lints and all tests
+
+test-dashboard: assets ## Lint, type-check and test the web app, where Node exists
+	@if test -n "$(NPM)"; then cd dashboard && npm run --silent check && npm run --silent test && npm run --silent budget; \
+	else echo "Note: without Node the web app is not tested."; fi
 
 test-rust: ## Run the tests of the Rust crates
 	cargo test --workspace --locked
 
-test-python: $(CORE) $(STAMPS)/dev ## Run the tests of the Python package, wheel included
+test-python: $(CORE) $(STAMPS)/dev assets ## Run the tests of the Python package, wheel included
 	$(BIN)/python -m pytest -n 2
 
 reliability: $(CORE) $(STAMPS)/dev ## Kill, damage, forge and fuzz for an hour; prints counts per class
@@ -65,18 +80,22 @@ format: $(STAMPS)/dev ## Format Python and Rust, and repair what the linters can
 bench: $(CORE) $(STAMPS)/dev ## Measure the environments beside their peers
 	$(BIN)/hotloop bench envs
 
-wheel: $(STAMPS)/tools ## Build a wheel into dist/
+wheel: $(STAMPS)/tools assets ## Build a wheel into dist/
 	$(BIN)/maturin build --release --locked --out $(DIST)
 
-system-deps: ## Install the system packages that tests can use (root, Debian): PostgreSQL
-	apt-get install --yes --no-install-recommends postgresql
+system-deps: ## Install the system packages that tests can use (root, Debian): PostgreSQL, Chromium
+	apt-get install --yes --no-install-recommends postgresql chromium
 
 clean: ## Remove everything that these targets made, .venv included
-	rm -rf $(VENV) target $(DIST) $(CORE) .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) target $(DIST) $(CORE) $(dir $(DASHBOARD)) dashboard/node_modules .hypothesis .mypy_cache .pytest_cache .ruff_cache
 
 # The package's own requirements come with `maturin develop`; the pins hold them to the versions we test.
 $(CORE): $(CORE_SOURCES) pyproject.toml $(STAMPS)/tools
 	PIP_QUIET=1 PIP_CONSTRAINT=$(PINS) $(BIN)/maturin develop --release --locked
+	@touch $@
+
+$(DASHBOARD): $(DASHBOARD_SOURCES)
+	cd dashboard && npm ci --no-audit --no-fund --silent && npm run --silent build
 	@touch $@
 
 $(STAMPS)/tools: $(PINS) | $(STAMPS)

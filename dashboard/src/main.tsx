@@ -1,7 +1,7 @@
 import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { createRoot } from "react-dom/client";
 import { App } from "./App";
-import { ApiError, api } from "./api/client";
+import { ApiError } from "./api/client";
 import { connect } from "./live/sync";
 import "uplot/dist/uPlot.min.css";
 import "./styles.css";
@@ -18,23 +18,9 @@ const client = new QueryClient({
   },
 });
 
-/** The link that the server prints carries a code that works once: it is exchanged and leaves the address bar. */
-async function exchangeCode(): Promise<void> {
-  const url = new URL(location.href);
-  const code = url.searchParams.get("code");
-  if (code === null) return;
-  url.searchParams.delete("code");
-  history.replaceState(null, "", url);
-  await api.signIn({ code }).catch(() => {
-    // An old link: the page works, and offers to allow changes.
-  });
-}
-
-void exchangeCode().then(() => {
-  connect(client);
-  createRoot(document.getElementById("root")!).render(
-    <QueryClientProvider client={client}>
-      <App />
-    </QueryClientProvider>,
-  );
-});
+connect(client);
+createRoot(document.getElementById("root")!).render(
+  <QueryClientProvider client={client}>
+    <App />
+  </QueryClientProvider>,
+);

@@ -2,7 +2,7 @@
 import type {
   Alert,
   Checkpoint,
-  Compare,
+  Comparison,
   Evaluation,
   Frames,
   Group,
@@ -87,13 +87,14 @@ export const api = {
   keys: () => get<Keys>("/keys"),
   groups: (query: Query, signal?: AbortSignal) => get<{ groups: Group[] }>("/groups", query, signal),
   run: (run: string, signal?: AbortSignal) => get<RunDetail>(ofRun(run), {}, signal),
-  metrics: (run: string, signal?: AbortSignal) => get<{ metrics: Metric[] }>(ofRun(run, "/metrics"), {}, signal),
+  metrics: (run: string, signal?: AbortSignal) =>
+    get<{ metrics: Metric[] }>(ofRun(run, "/metrics"), { brief: true }, signal),
   series: (query: Query, signal?: AbortSignal) => get<SeriesAnswer>("/series", query, signal),
   evaluations: (run: string) => get<{ evaluations: Evaluation[] }>(ofRun(run, "/evaluations"), { limit: 500 }),
   checkpoints: (run: string) => get<{ checkpoints: Checkpoint[] }>(ofRun(run, "/checkpoints"), { limit: 500 }),
   events: (run: string) => get<{ events: RunEvent[] }>(ofRun(run, "/events"), { limit: 500 }),
   resources: (run: string) => get<{ resources: Resource[] }>(ofRun(run, "/resources")),
-  compare: (query: Query, signal?: AbortSignal) => get<Compare>("/compare", query, signal),
+  compare: (query: Query, signal?: AbortSignal) => get<Comparison>("/compare", query, signal),
   replays: (run: string) => get<{ replays: ReplayEntry[]; folder_here: boolean }>(ofRun(run, "/replays")),
   replay: (run: string, name: string, signal?: AbortSignal) =>
     get<Frames>(ofRun(run, `/replays/${encodeURIComponent(name)}/frames`), {}, signal),
@@ -107,7 +108,7 @@ export const api = {
   alerts: () => get<{ alerts: Alert[]; unseen: number }>("/alerts"),
   alertSeen: (number: number) => request<void>("POST", `/alerts/${number}/seen`),
   performance: () => get<{ groups: PerformanceGroup[] }>("/performance/summary"),
-  signIn: (body: { code?: string; token?: string }) => request<void>("POST", "/session", { body }),
+  signIn: (body: { token: string }) => request<void>("POST", "/session", { body }),
 };
 
 export const exportUrl = (query: Query) => `${PREFIX}/export${queryString(query)}`;

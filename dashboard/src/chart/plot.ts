@@ -168,7 +168,8 @@ function drawMarks(plot: uPlot, { evaluations, events }: Marks, dark: boolean, c
   const { left, top, width, height } = plot.bbox;
   ctx.save();
   ctx.beginPath();
-  ctx.rect(left, top, width, height + 8 * ratio);
+  // Room for marks at the very edges.
+  ctx.rect(left - 5 * ratio, top - 5 * ratio, width + 10 * ratio, height + 10 * ratio);
   ctx.clip();
   ctx.lineWidth = 1.5 * ratio;
   for (const { step, mean, low, high } of evaluations) {

@@ -17,6 +17,8 @@ const TYPES = [
   "checkpoint",
   "replay",
   "alert",
+  "event",
+  "store",
   "resources",
   "verify",
   "policy",

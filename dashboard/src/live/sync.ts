@@ -200,6 +200,12 @@ export function connect(client: QueryClient): void {
         refresh("events", run);
         refresh("status");
         break;
+      case "event":
+        refresh("events", run);
+        break;
+      case "store":
+        void client.invalidateQueries({ queryKey: ["status"] });
+        break;
       case "verify":
         verifications.set({ ...verifications.get(), [run]: data as unknown as VerifyProgress });
         if (data.done) {

@@ -3,7 +3,7 @@ import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { useCallback, useMemo, useState } from "react";
 import { Link } from "wouter";
 import { api } from "../api/client";
-import type { Compare as Comparison, SeriesEntry } from "../api/types";
+import type { Comparison, SeriesEntry } from "../api/types";
 import { Swatch } from "../chart/Chart";
 import { ChartControls } from "../chart/ChartControls";
 import { MetricChart } from "../chart/MetricChart";

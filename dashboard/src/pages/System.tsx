@@ -60,7 +60,7 @@ export default function System() {
                 "CPU time": duration(server.cpu),
                 Memory: bytes(server.memory),
                 "Open streams": String(streams),
-                Trackers: adapters.join(", ") || "none",
+                "Env adapters": adapters.join(", ") || "none",
                 Changes: read_only ? "read-only" : "with the token",
               }}
             />

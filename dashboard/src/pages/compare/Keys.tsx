@@ -2,7 +2,7 @@
 import { useQueries } from "@tanstack/react-query";
 import { useState } from "react";
 import { api } from "../../api/client";
-import type { Compare, RunDetail } from "../../api/types";
+import type { Comparison, RunDetail } from "../../api/types";
 import { lineStyle } from "../../chart/palette";
 import { useDark } from "../../state/preferences";
 import { plain, short } from "../../ui/format";
@@ -13,7 +13,7 @@ const RESULTS = ["best", "return_recent", "steps", "seconds", "steps_per_second"
 // Axes that fit next to each other.
 const MOST = 8;
 
-function useRunDetails(comparison: Compare): (RunDetail | undefined)[] {
+function useRunDetails(comparison: Comparison): (RunDetail | undefined)[] {
   return useQueries({
     queries: comparison.runs.map(({ id }) => ({
       queryKey: ["run", id],
@@ -24,7 +24,7 @@ function useRunDetails(comparison: Compare): (RunDetail | undefined)[] {
 }
 
 interface ParallelProps {
-  comparison: Compare;
+  comparison: Comparison;
   slots: readonly string[];
   front: string | null;
   onFront(run: string | null): void;
@@ -104,7 +104,7 @@ export function Parallel({ comparison, slots, front, onFront }: ParallelProps) {
   );
 }
 
-export function Scatter({ comparison, slots }: { comparison: Compare; slots: readonly string[] }) {
+export function Scatter({ comparison, slots }: { comparison: Comparison; slots: readonly string[] }) {
   const dark = useDark();
   const runs = useRunDetails(comparison);
   const keys = comparison.settings.map((setting) => setting.key);
