@@ -121,6 +121,8 @@ def test_names_that_scripts_rely_on_are_there(name: str) -> None:
         ("ppo=3", "there is no config key 'ppo'"),
         ("env.zzz=3", "there is no config key 'env.zzz'. The env's options are: env.max_steps"),
         ("policy.hidden=[64, a]", "policy.hidden[1] is 'a': expected a whole number"),
+        ("policy.convolutions=[[16, 3]]", "policy.convolutions[0] is [16, 3]: expected"),
+        ("policy.convolutions=[[16, 0, 1]]", "expected channels, kernel size and stride of 1 or more"),
         ("policy.hidden=64", "policy.hidden is 64: expected a list, such as [64, 64]"),
         ("ppo.epochs=many", "ppo.epochs is 'many': expected a whole number"),
         ("ppo.epochs=1.5", "ppo.epochs is 1.5: expected a whole number"),

@@ -112,14 +112,16 @@ def test_policy_and_value_remember_apart(kind: str) -> None:
 )
 def test_convolutions_are_torchs(shape: list[int]) -> None:
     channels = 1 if len(shape) == 2 else 3
-    convolutions = [[4, 3, 1], [5, 3, 2]]
+    convolutions = [[4, 3, 1], [5, 3, 2], [6, 2, 1, 0]]
     weights = drawn(
         {
             "conv.0.weight": (4, channels, 3, 3),
             "conv.0.bias": (4,),
             "conv.1.weight": (5, 4, 3, 3),
             "conv.1.bias": (5,),
-            "trunk.0.weight": (WIDTH, 5 * 4 * 5),
+            "conv.2.weight": (6, 5, 2, 2),
+            "conv.2.bias": (6,),
+            "trunk.0.weight": (WIDTH, 6 * 3 * 4),
             "trunk.0.bias": (WIDTH,),
             "heads.weight": (3, WIDTH),
             "heads.bias": (3,),
@@ -130,8 +132,8 @@ def test_convolutions_are_torchs(shape: list[int]) -> None:
     arrays = {name: torch.from_numpy(array) for name, array in weights.items()}
     x = torch.from_numpy(obs)
     x = x[:, None] if channels == 1 else x.permute(0, 3, 1, 2) if shape[2] == 3 else x
-    for k, (_, _, stride) in enumerate(convolutions):
-        x = torch.tanh(nn.functional.conv2d(x, arrays[f"conv.{k}.weight"], arrays[f"conv.{k}.bias"], stride, 1))
+    for k, (stride, padding) in enumerate([(1, 1), (2, 1), (1, 0)]):
+        x = torch.tanh(nn.functional.conv2d(x, arrays[f"conv.{k}.weight"], arrays[f"conv.{k}.bias"], stride, padding))
     x = torch.tanh(x.flatten(1) @ arrays["trunk.0.weight"].T + arrays["trunk.0.bias"])
     outputs = (x @ arrays["heads.weight"].T + arrays["heads.bias"]).numpy()
     found = run(made, obs)

@@ -91,10 +91,10 @@ class _Watched(Trainer):
         self.ticks: list[Tick] = []
         self._show_progress()
 
-    def _show_progress(self) -> None:
+    def _show_progress(self, collected: int = 0, spent: float = 0.0) -> None:
         steps, recording = self.session.counters.steps, sum(map(time.clock_gettime, self._clocks))
         self.ticks.append(Tick(time.perf_counter(), steps, recording))
-        super()._show_progress()
+        super()._show_progress(collected, spent)
 
 
 def compare(

@@ -4,12 +4,28 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    NonNegativeInt,
+    ValidationInfo,
+    field_validator,
+)
 
 from hotloop.text import parse_number
 
 Schedule = Literal["constant", "linear"]
-Convolution = Annotated[list[Annotated[int, Field(ge=1)]], Field(min_length=3, max_length=3)]
+
+
+def _check_convolution(layer: list[int]) -> list[int]:
+    if min(layer[:3]) < 1:
+        raise ValueError("channels, kernel size and stride of 1 or more")
+    return layer
+
+
+Convolution = Annotated[list[NonNegativeInt], Field(min_length=3, max_length=4), AfterValidator(_check_convolution)]
 TableSchedule = Literal["constant", "linear", "exponential", "visits"]
 
 
@@ -118,10 +134,11 @@ class PolicyConfig(Part):
         default="auto",
         description="Observation encoder; auto selects cnn for images (three axes, 16 pixels or more), else mlp.",
     )
-    convolutions: list[Convolution] = Field(
-        default=[[16, 3, 1], [32, 3, 2]],
+    convolutions: list[Convolution] | None = Field(
+        default=None,
         min_length=1,
-        description="Convolutional layers of the cnn encoder: [channels, kernel size, stride] each.",
+        description="Convolutional layers of the cnn encoder: [channels, kernel size, stride] each, and as a fourth "
+        "number the padding (default: half the kernel size). null: chosen by the size of the image.",
     )
     hidden: list[int] = Field(default=[64, 64], min_length=1, description="Sizes of the hidden layers.")
     activation: Literal["tanh", "relu", "silu", "gelu"] = Field(default="tanh", description="Activation function.")

@@ -11,6 +11,7 @@ import numpy as np
 from hotloop.envs.spec import Action, BytesObservation, ContinuousAction, EnvSpec, Observation
 from hotloop.errors import ExportError
 from hotloop.files import output_file
+from hotloop.policies.spec import padding
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -238,10 +239,10 @@ class Blueprint:
         x = ops.shaped(x, [1, *shape] if len(shape) == 2 else shape)
         if len(shape) == 3 and shape[2] <= shape[0]:
             x = ops.permuted(x, (0, 3, 1, 2))
-        for k, (_, kernel, stride) in enumerate(self.description["convolutions"]):
+        for k, layer in enumerate(self.description["convolutions"]):
             name = f"{rest}conv.{k}"
             weight, bias = (self._weight(ops, f"{name}.{part}") for part in ("weight", "bias"))
-            x = self._activate(ops, ops.convolution(x, weight, bias, stride, kernel // 2))
+            x = self._activate(ops, ops.convolution(x, weight, bias, layer[2], padding(layer)))
         return ops.flat(x)
 
     def _remember(self, ops: Operations[T], x: T, rest: str, memory: T) -> tuple[T, T]:

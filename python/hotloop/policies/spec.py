@@ -7,11 +7,17 @@ from typing import TYPE_CHECKING, Any, Final
 from hotloop.errors import ConfigError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from hotloop.config import PolicyConfig
     from hotloop.envs.spec import Observation
 
 # Smallest side of an image in pixels; smaller grids use dense layers unless the config selects a cnn.
 _PICTURE: Final = 16
+# Mnih et al. 2015, the usual network for Atari games; the smallest side that it leaves something of.
+_NATURE: Final = ((32, 8, 4, 0), (64, 4, 2, 0), (64, 3, 1, 0))
+_LARGE: Final = 36
+_SMALL: Final = ((16, 3, 1), (32, 3, 2))
 
 
 def description(policy: PolicyConfig, observation: Observation) -> dict[str, Any]:
@@ -20,8 +26,19 @@ def description(policy: PolicyConfig, observation: Observation) -> dict[str, Any
         return {"module": policy.module, "module_options": dict(policy.module_options)}
     values = native_description(policy)
     if takes_cnn(policy, observation):
-        values |= {"encoder": "cnn", "convolutions": [list(layer) for layer in policy.convolutions]}
+        layers = policy.convolutions or default_convolutions(observation.shape)
+        values |= {"encoder": "cnn", "convolutions": [list(layer) for layer in layers]}
     return values
+
+
+def default_convolutions(shape: tuple[int, ...]) -> Sequence[Sequence[int]]:
+    """Return the convolutional layers for observations of this shape: those of the Nature DQN for large images."""
+    return _NATURE if min(sorted(shape)[-2:]) >= _LARGE else _SMALL
+
+
+def padding(layer: Sequence[int]) -> int:
+    """Return the padding of a convolutional layer: its fourth number, else half the kernel size."""
+    return layer[3] if len(layer) > 3 else layer[1] // 2
 
 
 def native_description(policy: PolicyConfig) -> dict[str, Any]:

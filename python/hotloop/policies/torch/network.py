@@ -15,6 +15,7 @@ from torch.nn import functional
 
 from hotloop import _core
 from hotloop.envs.spec import BoxObservation, EnvSpec, Observation
+from hotloop.policies.spec import padding
 from hotloop.policies.torch.memory import Memory, Weights
 
 ACTIVATIONS: Final[dict[str, Callable[[Tensor], Tensor]]] = {
@@ -71,10 +72,11 @@ class Convolutions(nn.Module):
         self.shape = shape
         self.channels_last = len(shape) == 3 and shape[2] <= shape[0]
         channels, *sides = (1, *shape) if len(shape) == 2 else (shape[2], *shape[:2]) if self.channels_last else shape
-        for k, (outputs, kernel, stride) in enumerate(policy["convolutions"]):
-            layer = nn.utils.skip_init(nn.Conv2d, channels, outputs, kernel, stride, kernel // 2)
+        for k, spec in enumerate(policy["convolutions"]):
+            (outputs, kernel, stride), around = spec[:3], padding(spec)
+            layer = nn.utils.skip_init(nn.Conv2d, channels, outputs, kernel, stride, around)
             self.add_module(str(k), layer)
-            sides = [(side + 2 * (kernel // 2) - kernel) // stride + 1 for side in sides]
+            sides = [(side + 2 * around - kernel) // stride + 1 for side in sides]
             channels = outputs
         self.width = channels * math.prod(sides)
         if min(sides) < 1:

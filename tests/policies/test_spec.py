@@ -1,0 +1,46 @@
+"""Descriptions of policies: which encoder and which layers an observation gets."""
+
+import math
+
+import pytest
+
+from hotloop.config import load_config
+from hotloop.envs.spec import BytesObservation, DiscreteAction, EnvSpec
+from hotloop.policies.spec import default_convolutions, description
+
+torch = pytest.importorskip("torch")
+
+
+def spec(*shape: int) -> EnvSpec:
+    return EnvSpec(1, BytesObservation(shape, 255), DiscreteAction(6), masked=False)
+
+
+@pytest.mark.parametrize("shape", [(84, 84, 4), (4, 84, 84), (210, 160, 3), (36, 40, 1)])
+def test_large_images_get_the_nature_network_without_padding(shape: tuple[int, ...]) -> None:
+    assert default_convolutions(shape) == ((32, 8, 4, 0), (64, 4, 2, 0), (64, 3, 1, 0))
+
+
+def test_small_images_keep_their_size_in_the_first_layer() -> None:
+    assert default_convolutions((16, 16, 3)) == ((16, 3, 1), (32, 3, 2))
+
+
+def test_an_atari_policy_has_as_many_weights_as_usual() -> None:
+    from hotloop.policies.torch.network import build_network
+
+    policy = load_config("catch", overrides={"policy.convolutions": None, "policy.hidden": [512]}).policy
+    atari = spec(84, 84, 4)
+    network = build_network(atari, description(policy, atari.observation), seed=0, attempt=0)
+    convolutions = 32 * (4 * 64 + 1) + 64 * (32 * 16 + 1) + 64 * (64 * 9 + 1)
+    dense = 512 * (64 * 7 * 7 + 1) + 7 * (512 + 1)
+    assert sum(math.prod(weight.shape) for weight in network.parameters()) == convolutions + dense
+    outputs, value, _ = network(torch.zeros(2, 84, 84, 4), None)
+    assert (tuple(outputs.shape), tuple(value.shape)) == ((2, 6), (2,))
+
+
+def test_padding_is_the_fourth_number_of_a_layer_and_half_the_kernel_by_default() -> None:
+    from hotloop.policies.torch.network import Convolutions
+
+    sizes = {3: 6 * 6, 0: 4 * 4, 2: 8 * 8}
+    for around, cells in sizes.items():
+        layer = [1, 3, 1] if around == 3 else [1, 3, 1, around]
+        assert Convolutions([6, 6, 1], {"activation": "relu", "convolutions": [layer]}).width == cells
