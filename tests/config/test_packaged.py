@@ -1,5 +1,7 @@
 """The configs in the package fit their envs, say how they were measured, and go with every preset."""
 
+from pathlib import Path
+
 import pytest
 
 import hotloop
@@ -48,3 +50,31 @@ def test_presets_grow_from_lock_step_to_very_many_envs() -> None:
     assert counts == sorted(counts)
     assert configs[0].runner.num_threads == 1
     assert configs[-1].ppo.epochs == 1
+
+
+def test_self_play_has_a_target_that_can_be_reached_and_an_algorithm_that_reaches_it() -> None:
+    config = load_config("tictactoe", overrides={"env.opponent": "self"})
+    assert (config.train.algorithm, config.train.until) == ("q-learning", 0)
+    network = load_config("tictactoe", overrides={"env.opponent": "self", "train.algorithm": "ppo"})
+    assert (network.train.algorithm, network.train.until) == ("ppo", None)
+    assert network.ppo == load_config("tictactoe").ppo
+    against = load_config("tictactoe", overrides={"env.opponent": "random"})
+    assert (against.train.algorithm, against.train.until) == ("ppo", 0.92)
+
+
+def test_self_play_never_loses_with_its_packaged_config(tmp_path: Path) -> None:
+    run = hotloop.train("tictactoe", seed=0, config={"env.opponent": "self"}, home=tmp_path)
+    assert run.solved
+    assert run.evaluation is not None
+    # Worked out against a perfect opponent, over all games.
+    assert run.evaluation.exact
+    assert (run.evaluation.mean, run.evaluation.metrics["worst_reward"]) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGED.rglob("variants/*.yaml")), ids=lambda path: path.stem)
+def test_a_variant_belongs_to_an_env_and_one_of_its_options(path: Path) -> None:
+    env, _, rest = path.stem.partition(".")
+    option, _, value = rest.partition("=")
+    assert env in NAMES
+    config = load_config(env, overrides={f"env.{option}": value})
+    assert config.env.options == {option: value}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -53,7 +53,7 @@ def load_config(
         given.append(read_yaml(file))
     given.append(parse_overrides(overrides, env=env))
     merged: dict[str, dict[str, Any]] = {}
-    for layer in (packaged_defaults(env, _algorithm(given)) or {}, *given):
+    for layer in (_packaged_layer(env, given), *given):
         _merge(merged, layer)
     named = merged.setdefault("env", {}).setdefault("name", env)
     if not isinstance(named, str) or whole_name(named) != env:
@@ -218,21 +218,41 @@ def presets() -> list[str]:
     return sorted(path.stem for path in (PACKAGED / "presets").glob("*.yaml"))
 
 
+def _packaged_layer(env: str, given: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the packaged settings of an env for the algorithm that the user names, else for the one they name."""
+    options: dict[str, Any] = {}
+    for layer in given:
+        if isinstance(layer.get("env"), Mapping):
+            options |= layer["env"]
+    asked = _algorithm(given)
+    found = packaged_defaults(env, asked or "ppo", options) or {}
+    own = _algorithm([found])
+    if asked is None and own not in (None, "ppo"):
+        found = packaged_defaults(env, own, options) or {}
+        _merge(found, {"train": {"algorithm": own}})
+    return found
+
+
 def _algorithm(layers: Iterable[Mapping[str, Any]]) -> object:
-    """Return the algorithm that the last of the layers names."""
+    """Return the algorithm that the last of the layers names, if any does."""
     named = [layer["train"].get("algorithm") for layer in layers if isinstance(layer.get("train"), Mapping)]
-    return next((name for name in reversed(named) if name is not None), "ppo")
+    return next((name for name in reversed(named) if name is not None), None)
 
 
-def packaged_defaults(env: str, algorithm: object) -> dict[str, Any] | None:
-    """Return the packaged settings of an env, if it has any."""
+def packaged_defaults(env: str, algorithm: object, options: Mapping[str, Any] | None = None) -> dict[str, Any] | None:
+    """Return the packaged settings of an env, if it has any; some of its options may change them."""
     from hotloop.envs.registry import is_native, native_name
 
     # Settings for networks do not suit tables.
     folder = PACKAGED if algorithm == "ppo" else PACKAGED / "tabular"
-    if is_native(env) and (path := folder / f"{native_name(env)}.yaml").exists():
-        return read_yaml(path)
-    return None
+    if not is_native(env) or not (path := folder / f"{native_name(env)}.yaml").exists():
+        return None
+    found = read_yaml(path)
+    for option, value in (options or {}).items():
+        variant = folder / "variants" / f"{path.stem}.{option}={value}.yaml"
+        if isinstance(value, str) and variant.parent == folder / "variants" and variant.is_file():
+            _merge(found, read_yaml(variant))
+    return found
 
 
 def general_settings(kind: str) -> dict[str, Any]:
