@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,6 +34,7 @@ class Server:
     link: str
     host: str = "127.0.0.1"
     headers: dict[str, str] = field(default_factory=dict)
+    streams: list["Events"] = field(default_factory=list)
 
     @property
     def url(self) -> str:
@@ -79,7 +81,12 @@ def serving(home: Path, *arguments: str, **environment: str) -> Iterator[Server]
         line = process.stdout.readline()
         assert line, process.communicate()[1]
         facts = json.loads(line)
-        yield Server(process, facts["port"], facts["link"])
+        server = Server(process, facts["port"], facts["link"])
+        try:
+            yield server
+        finally:
+            for stream in server.streams:
+                stream.close()
     finally:
         process.kill()
         process.communicate()
@@ -93,3 +100,57 @@ def train(home: Path, *arguments: str, **environment: str) -> str:
     assert done.returncode == 0, done.stderr
     name: str = json.loads(done.stdout.splitlines()[-1])["run"]
     return name
+
+
+class Events:
+    """A client of the event stream."""
+
+    def __init__(self, server: Server, topics: str, last_id: str | None = None, **query: str) -> None:
+        more = "".join(f"&{name}={value}" for name, value in query.items())
+        self._connection = http.client.HTTPConnection(server.host, server.port, timeout=60)
+        headers = {} if last_id is None else {"Last-Event-ID": last_id}
+        self._connection.request("GET", f"/api/rl/events?topics={topics}{more}", headers=headers)
+        self._reply = self._connection.getresponse()
+        assert self._reply.status == 200, self._reply.read()
+        server.streams.append(self)
+        self.last_id = last_id
+        self.hello = self.wait("hello")
+
+    def next(self) -> tuple[str, Any]:
+        """Type and data of the next event, however long it takes."""
+        kind, data = "message", None
+        while True:
+            line = self._reply.readline().decode().rstrip("\n")
+            name, _, value = line.partition(": ")
+            if name == "id":
+                self.last_id = value
+            elif name == "event":
+                kind = value
+            elif name == "data":
+                data = json.loads(value)
+            elif not line and data is not None:
+                return kind, data
+
+    def wait(self, kind: str) -> Any:
+        """The data of the next event of a type; others are passed over."""
+        while True:
+            found, data = self.next()
+            if found == kind:
+                return data
+
+    def close(self) -> None:
+        self._reply.close()
+        self._connection.close()
+
+
+def start_training(home: Path, *arguments: str, **environment: str) -> subprocess.Popen[str]:
+    """A run that trains while it is watched; it has begun."""
+    command = [sys.executable, "-m", "hotloop", "train", *arguments, "--json"]
+    own = {**os.environ, "HOTLOOP_HOME": str(home), **environment}
+    process = subprocess.Popen(command, env=own, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    assert line, process.communicate()[1]
+    # Nobody reads the rest: it must not fill a pipe.
+    threading.Thread(target=process.stdout.read, daemon=True).start()
+    return process
