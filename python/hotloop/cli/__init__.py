@@ -24,6 +24,7 @@ from hotloop.cli import (
     runs_compare,
     runs_export,
     runs_plot,
+    runs_report,
     runs_show,
     serve,
     train,
@@ -54,6 +55,7 @@ runs.app.command("show")(runs_show.show)
 runs.app.command("compare")(runs_compare.compare)
 runs.app.command("plot")(runs_plot.plot)
 runs.app.command("export")(runs_export.export)
+runs.app.command("report")(runs_report.report)
 bench.app.command("tabular")(bench_tabular.tabular)
 bench.app.command("faults")(bench_faults.faults)
 bench.app.command("tune")(bench_tune.tune)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import subprocess
 import sys
+from collections.abc import Iterator
 from typing import Annotated
 
 import typer
@@ -40,13 +43,7 @@ def serve(
     address every request needs the token: HOTLOOP_TOKEN, or the one in
     HOTLOOP_HOME/server-token, as 'Authorization: Bearer TOKEN'.
     """
-    try:
-        import fastapi  # noqa: F401
-        import orjson  # noqa: F401
-        import prometheus_client  # noqa: F401
-        import uvicorn  # noqa: F401
-    except ImportError as error:
-        raise UserError(f"the server needs the package {error.name}: {INSTALL}") from None
+    check_installed()
     if openapi:
         from hotloop.server.app import build_app
 
@@ -86,6 +83,52 @@ def serve(
         raise UserError(str(error)) from None
     if as_json:
         emit("end", url=f"http://{_shown(host)}:{bound}/")
+
+
+class Beside:
+    """A server beside a run, in a process of its own."""
+
+    def __init__(self, process: subprocess.Popen[str] | None, url: str = "") -> None:
+        self._process = process
+        self._url = url
+
+    def wait(self) -> None:
+        """Keep the server, if there is one, until Ctrl-C."""
+        if self._process is not None:
+            tell(f"The dashboard stays at {self._url} until Ctrl-C.")
+            with contextlib.suppress(KeyboardInterrupt):
+                self._process.wait()
+
+
+@contextlib.contextmanager
+def run_beside(store: str | None, *, wanted: bool) -> Iterator[Beside]:
+    """Start a server if one is wanted, and end it at the end."""
+    if not wanted:
+        yield Beside(None)
+        return
+    check_installed()
+    command = [sys.executable, "-m", "hotloop", "serve", "--json", *([] if store is None else ["--store", store])]
+    # In a session of its own: Ctrl-C is for the run.
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            if not line:
+                raise UserError("the server did not start")
+            facts = json.loads(line)
+            tell(f"Dashboard: {facts['link']}")
+            yield Beside(process, facts["url"])
+        finally:
+            process.terminate()
+
+
+def check_installed() -> None:
+    """Reject a machine without the packages of the server."""
+    from importlib.util import find_spec
+
+    for name in ("fastapi", "orjson", "prometheus_client", "uvicorn"):
+        if find_spec(name) is None:
+            raise UserError(f"this needs the package {name}: {INSTALL}")
 
 
 def _shown(host: str) -> str:

@@ -48,6 +48,7 @@ def train(
         str | None, typer.Option(metavar="PATH", help="Python interpreter for worker processes.")
     ] = None,
     trust: Annotated[bool, typer.Option("--trust", help="Allow code named by a run made elsewhere.")] = False,
+    serve: Annotated[bool, typer.Option("--serve", help="Open a dashboard beside the run.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
 ) -> None:
     """Train a policy on an env with PPO, or a table with Q-learning.
@@ -75,6 +76,7 @@ def train(
     elif resume is None:
         raise UserError("nothing to train: name an env ('hotloop envs' lists them), or a run with --resume")
 
+    from hotloop.cli.serve import run_beside
     from hotloop.cli.signals import INTERRUPTED, SecondSignalEnds
     from hotloop.cli.streams import make_output_optional
     from hotloop.cli.view import choose_view
@@ -124,29 +126,31 @@ def train(
                 progress=False,
             )
 
-    try:
-        with SecondSignalEnds():
-            if resume is not None:
-                runs = [resume_run(resume)]
-            elif seeds is not None:
-                from hotloop.cli.seeds import parse_seeds, train_seeds
+    with run_beside(store, wanted=serve) as server:
+        try:
+            with SecondSignalEnds():
+                if resume is not None:
+                    runs = [resume_run(resume)]
+                elif seeds is not None:
+                    from hotloop.cli.seeds import parse_seeds, train_seeds
 
-                runs = train_seeds(
-                    parse_seeds(seeds),
-                    lambda seed: start_new(seed, None if name is None else f"{name}-{seed}"),
-                    as_json=as_json,
-                )
-            else:
-                runs = [start_new(seed, name)]
-    except (ConfigError, TrainingError) as error:
-        raise UserError(str(error)) from None
-    except KeyboardInterrupt:
-        raise typer.Exit(INTERRUPTED) from None
-    if runs[-1].ended == "interrupted":
-        raise typer.Exit(INTERRUPTED)
-    for run in runs:
-        if run.config.train.until is not None and not run.solved and not launched_rank():
-            _report_missed_goal(run)
+                    runs = train_seeds(
+                        parse_seeds(seeds),
+                        lambda seed: start_new(seed, None if name is None else f"{name}-{seed}"),
+                        as_json=as_json,
+                    )
+                else:
+                    runs = [start_new(seed, name)]
+        except (ConfigError, TrainingError) as error:
+            raise UserError(str(error)) from None
+        except KeyboardInterrupt:
+            raise typer.Exit(INTERRUPTED) from None
+        if runs[-1].ended == "interrupted":
+            raise typer.Exit(INTERRUPTED)
+        for run in runs:
+            if run.config.train.until is not None and not run.solved and not launched_rank():
+                _report_missed_goal(run)
+        server.wait()
 
 
 def parse_goal(text: str | None) -> float | Literal["none"] | None:

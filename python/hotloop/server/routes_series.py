@@ -69,7 +69,7 @@ def make_series(found: Services, query: models.SeriesQuery) -> list[dict[str, An
         for metric in query.metric:
             series = _cached(found, members, metric, window, query)
             if series is not None:
-                result.append(_entry(members, label, metric, series, is_group=query.group is not None))
+                result.append(series_entry(members, label, metric, series, is_group=query.group is not None))
     return result
 
 
@@ -89,9 +89,10 @@ def _cached(
     return series
 
 
-def _entry(
+def series_entry(
     members: Sequence[StoredRun], label: str, metric: str, series: ChartSeries, *, is_group: bool
 ) -> dict[str, Any]:
+    """A series as the API shows it."""
     buckets = series.buckets
     return {
         "run": None if is_group else members[0].id,
