@@ -108,7 +108,8 @@ def _without_times(value: Any) -> Any:
 
 
 def _sum(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    """The checksum of a file; of a pipe or a socket in its place there is none."""
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "not a file"
 
 
 def _state(path: Path) -> dict[str, Any]:
