@@ -15,6 +15,7 @@ import yaml
 
 from hotloop import files
 from hotloop.training.checkpoint import best_steps
+from hotloop.training.policy_ladder import LADDER
 from tests.reliability.engine import Result
 from tests.reliability.mutations import make_home
 from tests.reliability.server import CommandServers
@@ -168,6 +169,12 @@ def _foreign_weights(run: Path) -> None:
     source = _checkpoints(run.parent / "seeded")[-1] / "policy.safetensors"
     shutil.copy(source, _best(run) / "policy.safetensors")
     refit(run)
+
+
+def _ladder(run: Path) -> None:
+    """Invent a policy among those that are kept for watching."""
+    source = _checkpoints(run)[0]
+    shutil.copytree(source, run / LADDER / source.name)
 
 
 def _rename_newest(run: Path) -> None:
@@ -348,6 +355,7 @@ FORGERIES: tuple[Forgery, ...] = (
     Forgery("evaluations of a killed run", _without("evaluation"), run="killed"),
     Forgery("best of a killed run", _other_best, run="killed"),
     Forgery("replays exchanged", _replay_bytes, "replay"),
+    Forgery("an invented policy for watching", _ladder, "policies"),
     Forgery("best in the store", _raise_stored, "store"),
 )
 

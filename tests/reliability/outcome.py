@@ -10,6 +10,7 @@ from typing import Any
 
 from hotloop.tracking import journal
 from hotloop.training.checkpoint import best_steps
+from hotloop.training.policy_ladder import LADDER, LIVE, WATCHED
 
 # Of records, evaluations and rows: when something was, how long it took, and which episodes the clock chose.
 _TIMES = {"at", "time", "seconds", "seconds_in", "steps_per_second", "sample", "changed", "date", "process", "seen"}
@@ -33,7 +34,7 @@ def of(home: Path, name: str = "run") -> dict[str, Any]:
     """The outcome of a run: files, weights, records, and rows of the store, without anything that the clock decides."""
     run = home / "runs" / name
     return {
-        "files": sorted(str(path.relative_to(run)) for path in run.rglob("*") if path.is_file()),
+        "files": sorted(str(path) for path in _files(run)),
         "config": (run / "config.yaml").read_text(),
         "status": {**_without_times(json.loads((run / "run.json").read_bytes())), "sha256": None},
         "best": best_steps(run / "checkpoints"),
@@ -44,6 +45,12 @@ def of(home: Path, name: str = "run") -> dict[str, Any]:
         "journal": records(run / journal.NAME),
         "store": stored(home / "hotloop.db"),
     }
+
+
+def _files(run: Path) -> Iterator[Path]:
+    """The files of a run's results; policies that are kept for watching depend on the clock."""
+    found = (path.relative_to(run) for path in run.rglob("*") if path.is_file())
+    return (path for path in found if path.parts[0] not in (LADDER, LIVE, WATCHED))
 
 
 def weights(run: Path) -> dict[str, str]:

@@ -280,7 +280,7 @@ def test_a_manifest_that_may_be_the_bests_is_never_passed_over_in_silence(
 
 def test_a_link_in_place_of_a_runs_folders_is_refused(tmp_path: Path) -> None:
     run = trained(tmp_path)
-    for name in ("checkpoints", "replays"):
+    for name in ("checkpoints", "replays", "policies", "live"):
         folder = run / name
         folder.mkdir(exist_ok=True)
         folder.rename(tmp_path / name)

@@ -13,7 +13,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from hotloop import files
-from hotloop.training.checkpoint import checkpoint_paths, policy_files
+from hotloop.training.checkpoint import check_folder, checkpoint_paths, policy_files
 from hotloop.training.runs import now
 
 if TYPE_CHECKING:
@@ -63,6 +63,8 @@ class PolicyLadder:
     def __init__(self, run: Path) -> None:
         self._folder = run / LADDER
         self._live = run / LIVE
+        for folder in (self._folder, self._live):
+            check_folder(folder)
         self._watched = run / WATCHED
         self._waiting: dict[int, tuple[int, dict[str, bytes]]] = {}
         self._written: dict[int, int] = {}

@@ -26,6 +26,7 @@ from hotloop.training.comparison import (
 )
 from hotloop.training.lookup import find_run
 from hotloop.training.plan import Repetition
+from hotloop.training.policy_ladder import LADDER
 from hotloop.training.recorder import recorded_options
 from hotloop.training.runs import STATUS, config_changes, differences, read_first, read_status
 from hotloop.training.trust import stored_config
@@ -352,4 +353,6 @@ def _unchecked(
         found.append("the state of Python envs")
     if config.train.minutes is not None:
         found.append("whether its minutes were over")
+    if checkpoints.checkpoint_paths(run / LADDER):
+        found.append(f"policies kept for watching ({LADDER})")
     return found
