@@ -228,6 +228,12 @@ def _raise_stored(run: Path) -> None:
     database.close()
 
 
+def _twice(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Write one record a second time."""
+    at = next(index for index, event in enumerate(events) if event["event"] == "iteration")
+    return [*events[: at + 1], *events[at:]]
+
+
 def _invent(run: Path) -> None:
     def change(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
         found = next(event for event in events if event["event"] == "evaluation")
@@ -300,6 +306,7 @@ FORGERIES: tuple[Forgery, ...] = (
     Forgery("all records removed", _without("iteration")),
     Forgery("one record removed", _without("iteration", lambda event: event["iterations"] != 16)),
     Forgery("last record removed", _without("iteration", lambda event: event["iterations"] != 32)),
+    Forgery("a record twice", _journal(_twice)),
     Forgery("checkpoint events removed", _without("checkpoint")),
     Forgery("end removed", _without("end")),
     Forgery("start removed", _without("start")),

@@ -43,7 +43,7 @@ class CommandServer:
             text=True,
         )
 
-    def run(self, home: Path, *arguments: str, timeout: float = 20.0) -> Ended:
+    def run(self, home: Path, *arguments: str, timeout: float = 60.0) -> Ended:
         """Run `hotloop ARGUMENTS`, or `load PATH` for `hotloop.load`, to its end."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -68,7 +68,7 @@ class CommandServers:
         self._local = threading.local()
         self._all: list[CommandServer] = []
 
-    def run(self, home: Path, *arguments: str, timeout: float = 20.0) -> Ended:
+    def run(self, home: Path, *arguments: str, timeout: float = 60.0) -> Ended:
         """Run `hotloop ARGUMENTS` on this thread's server."""
         if not hasattr(self._local, "server"):
             # Far above the homes of commands, and importable from: a case may put modules there.

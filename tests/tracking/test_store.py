@@ -23,6 +23,7 @@ from hotloop.tracking.groups import group_seeds
 from hotloop.tracking.store import Store
 from hotloop.tracking.store_url import find_store_url
 from hotloop.training.runs import RunFolder
+from tests.cli.command import hotloop as command
 
 SMALL: dict[str, Any] = {"runner.num_envs": 8, "ppo.horizon": 16, "ppo.minibatch_size": 64, "track.interval": 4}
 QUICK = {**SMALL, "train.until": None, "train.evaluate_episodes": 4}
@@ -446,3 +447,26 @@ def test_a_run_folder_is_held_by_one_process(tmp_path: Path) -> None:
     assert is_in_use(run.path)
     folder.release()
     assert json.loads((run.path / "run.json").read_text())["status"] == "finished"
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        *(("evaluations.facts", "{"), ("evaluations.facts", "1"), ("episodes.sample", "{}"), ("runs.seed", "x")),
+        *(("runs.steps", "many"), ("metrics.value", "high"), ("runs.config", "[]")),
+    ],
+)
+def test_a_damaged_store_is_named_with_what_is_wrong(column: str, value: str, tmp_path: Path) -> None:
+    trained(tmp_path)
+    table, _, name = column.partition(".")
+    with Store(home=tmp_path) as found:
+        assert found.find_damage() is None
+        writer = sqlite3.connect(tmp_path / "hotloop.db", isolation_level=None)
+        writer.execute(f"UPDATE {table} SET {name} = ?", (value,))
+        writer.close()
+        damage = found.find_damage()
+    assert damage is not None
+    assert f"hotloop.db is damaged ({column} holds an invalid value): move it away" in damage
+    done = command("runs", "show", "last", "--json", HOTLOOP_HOME=str(tmp_path))
+    assert "Traceback" not in done.stderr
+    assert done.returncode == 0 or "hotloop.db" in done.stderr or "the store's row" in done.stderr

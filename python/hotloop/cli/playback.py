@@ -106,6 +106,7 @@ def from_replay(path: Path, options: list[str] | None, trust: bool) -> Playback:
     from hotloop.envs.loader import load_env
     from hotloop.envs.registry import is_native
     from hotloop.episodes.replay import read_replay
+    from hotloop.errors import ReplayError
     from hotloop.training.trust import code_in_env
 
     if options:
@@ -115,7 +116,10 @@ def from_replay(path: Path, options: list[str] | None, trust: bool) -> Playback:
         if (names := code_in_env(replay.env, replay.options)) and not trust:
             raise UserError(f"{path} names code to be loaded ({', '.join(names)}): review that code, then pass --trust")
         load_env(replay.env)
-    replay.check()
+    try:
+        replay.check()
+    except ReplayError as error:
+        raise UserError(f"{path}: {error}") from None
     parts = Playback(replay.env, replay.options, replay.action_repeat, replay.seed, 1, replay=replay)
     if not is_native(replay.env):
         parts.shows = _look(replay.env, replay.options)

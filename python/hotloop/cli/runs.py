@@ -58,7 +58,13 @@ def opened(store: str | None) -> Iterator[Store]:
         with Store(store) as found:
             for note in found.notes:
                 tell(note)
-            yield found
+            try:
+                yield found
+            except (ArithmeticError, LookupError, TypeError, ValueError):
+                # A damaged file may hold anything; whatever else raises these is a bug.
+                if (damage := found.find_damage()) is None:
+                    raise
+                raise UserError(damage) from None
     except StoreError as error:
         raise UserError(str(error)) from None
 
@@ -170,7 +176,10 @@ def shown(name: str, value: Any) -> str:
     if value is None:
         return "-"
     if name in ("created", "seen"):
-        return f"{datetime.fromtimestamp(value):%Y-%m-%d %H:%M}"
+        try:
+            return f"{datetime.fromtimestamp(value):%Y-%m-%d %H:%M}"
+        except (OSError, OverflowError, ValueError):
+            return "?"  # a clock, or a damaged journal, far outside of all calendars
     if name == "seconds":
         return duration(value)
     return measured(value) if isinstance(value, float) else printable(str(value), _LONGEST_CELL)

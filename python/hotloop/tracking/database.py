@@ -360,16 +360,21 @@ def _translate_sqlite(url: StoreUrl, error: sqlite3.Error) -> StoreError:
             return StoreReadOnlyError(f"the store {file} {what}")
         return StoreError(f"cannot open the store {file}: check that {parent} exists and that you may write there")
     if "not a database" in message or "malformed" in message:
-        return StoreError(
-            f"the store {file} is damaged ({message}): move it away, and 'hotloop runs list' makes a new one from the "
-            "folders of the runs"
-        )
+        return damaged_store(url, message)
     if "full" in message:
         return StoreAwayError(f"cannot write to the store {file}: the disk is full")
     return StoreError(f"the store {file} refuses: {message}")
 
 
 _TOO_SLOW: Final = QueryError("the query takes too long: ask for fewer runs or metrics, or for a part of the steps")
+
+
+def damaged_store(url: StoreUrl, why: str) -> StoreError:
+    """The error for a store whose file is damaged."""
+    return StoreError(
+        f"the store {url.shown} is damaged ({why}): move it away, and 'hotloop runs list' makes a new one from the "
+        "folders of the runs"
+    )
 
 
 def _newer_store(url: StoreUrl, version: int) -> StoreError:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from hotloop.errors import AmbiguousRunError, NoSuchRunError, QueryError, StoreError, StoreReadOnlyError
 from hotloop.tracking import journal, store_sync
-from hotloop.tracking.database import Database
+from hotloop.tracking.database import Database, damaged_store
 from hotloop.tracking.store_url import FILE, find_store_url, runs_folder
 
 if TYPE_CHECKING:
@@ -386,12 +386,35 @@ class Store:
         rows = self.query_named(f"SELECT * FROM {table} WHERE run = ? ORDER BY {order}", run.number)
         return [
             {
-                key: json.loads(value) if key in ("facts", "sample") else value
+                key: self._parse(f"{table}.{key}", value) if key in ("facts", "sample") else value
                 for key, value in row.items()
                 if key not in ("run", "number", "position")
             }
             for row in rows
         ]
+
+    def _parse(self, name: str, text: str) -> Any:
+        """The JSON of a column."""
+        try:
+            found = json.loads(text)
+        except (TypeError, ValueError, RecursionError):
+            found = None
+        if not isinstance(found, list if name.endswith("sample") else dict):
+            raise damaged_store(self.url, f"{name} holds an invalid value")
+        return found
+
+    def find_damage(self) -> str | None:
+        """What is wrong with the store's file, to explain an error; `None` if nothing is found."""
+        from hotloop.tracking.store_check import find_damage
+
+        if self.url.file is None:
+            return None
+        try:
+            with self._database.translated_errors():
+                damage = find_damage(self._database)
+        except StoreError as error:
+            return str(error)
+        return None if damage is None else str(damaged_store(self.url, damage))
 
     def delete(self, run: StoredRun) -> None:
         """Delete a run and, if it lies on this machine, its folder. A running one is refused."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -131,11 +132,13 @@ def repeated_events(events: Iterable[Event], steps: int) -> list[tuple[Key, Even
 
 def compare_events(old: list[Event], new: list[Event], steps: int) -> tuple[int, list[str]]:
     """Return how many events up to a step were compared, and how they differ: changed, removed, added or reordered."""
-    kept, repeated = repeated_events(old, steps), dict(repeated_events(new, steps))
+    kept, again = repeated_events(old, steps), repeated_events(new, steps)
+    repeated = dict(again)
     # A checkpoint is written again if an evaluation after it turns out to be the best: the last one counts.
     last_of = {key: event for key, event in kept if key[0] == "checkpoint"}
     kept = [(key, event) for key, event in kept if last_of.get(key, event) is event]
-    found = []
+    more = Counter(key for key, _ in kept) - Counter(key for key, _ in again)
+    found = [f"{_called(key)} is there {count} times too often" for key, count in more.items() if key in repeated]
     last = 0
     for key, event in kept:
         if key[1] < last:

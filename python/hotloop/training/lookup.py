@@ -33,6 +33,8 @@ def find_run(run: str | Path, given_home: str | Path | None = None, *, envs: Seq
     runs = {path.parent.name: path.parent for path in folder.glob(f"*/{CONFIG}")}
     if text in runs:
         return runs[text]
+    if text and "/" not in text and os.path.isdir(folder / text):  # noqa: PTH112 - a name of any length is no error
+        raise TrainingError(f"the run {text!r} is damaged: {folder / text} has no readable {CONFIG}")
     if text == "last" and runs:
         return max(runs.values(), key=lambda path: (_begun(path), path.name))
     fitting = sorted(name for name in runs if text and name.startswith(text)) or _by_id(runs, text)

@@ -612,7 +612,8 @@ class Trainer:
         except OSError as error:
             saved = checkpoints.checkpoint_paths(self._folder.checkpoints)
             last = f"its checkpoint at step {saved[-1].name}" if saved else "its start"
+            where = error.filename2 or error.filename or self._folder.path
             raise TrainingError(
-                f"cannot write to {self._folder.path}: {error.strerror or error}. Once that is settled the run can be "
+                f"cannot write to {where}: {error.strerror or error}. Once that is settled the run can be "
                 f"resumed from {last}: hotloop train --resume {self._folder.path.name}"
             ) from error
