@@ -132,5 +132,5 @@ def test_modules_of_the_current_folder_are_found(tmp_path: Path, monkeypatch: py
     monkeypatch.chdir(tmp_path)
     with hotloop.make_vec("walks_from_here:Walk", num_workers=0) as envs:
         assert isinstance(envs, ProcessRunner)
-        (adapted,) = envs.envs_here()
+        (adapted,) = envs.local_envs()
         assert type(adapted.env).__name__ == "Walk"

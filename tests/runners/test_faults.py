@@ -103,6 +103,15 @@ def test_past_its_limit_of_faults_a_runner_gives_up_with_a_report() -> None:
             runner.step([BAD.index("raise"), 0])
 
 
+def test_a_runner_that_gave_up_says_so_again_instead_of_waiting() -> None:
+    with hotloop.make_vec(Bad, 1, num_workers=1, limits=Limits(restarts=0)) as runner:
+        runner.reset(seed=0)
+        runner.send([BAD.index("kill")], 0)
+        for _ in range(2):
+            with pytest.raises(WorkersFailedError, match=r"more than runner\.restart_limit 0(.|\n)*SIGKILL"):
+                runner.recv()
+
+
 def test_a_reset_that_always_fails_is_an_error_with_its_traceback() -> None:
     def bad() -> Any:
         env = Bad()
@@ -171,7 +180,7 @@ def test_an_env_that_cannot_give_its_state_starts_anew_and_is_reported(how: str,
         assert "get_state" in faults[0].traceback
         assert "cut" not in runner.step([1, 1])[4]
         runner.restore(kept)
-        assert runner.started_anew == 2
+        assert runner.restarted_envs == 2
 
 
 def test_a_worker_that_hangs_whenever_it_is_asked_ends_in_a_report() -> None:

@@ -73,14 +73,14 @@ def test_steps_by_one_native_call_are_those_of_one_after_the_other(env: str, mod
     # Whose infos are wanted is stepped by Python code.
     for infos in ([], ["success"]):
         with make(f"tests.runners.python_envs:{env}", 5, num_workers=0, autoreset_mode=mode, infos=infos) as runner:
-            assert (runner._pool._local[0]._groups[0].stepper is None) == bool(infos)
+            assert (runner._pool._local._groups[0].stepper is None) == bool(infos)
             runner.set_reward_weights({"reward": 0.3})
             runner.reset(seed=3)
             steps = play(runner, 60)
             runner.configure({"unknown": 1}, [1])
             runner._seed(9)
             steps += play(runner, 60)
-            counts = runner._told_episodes()
+            counts = runner._take_episodes()
             told.append((steps, counts["count"], counts["returns"].tolist(), counts["lengths"].tolist()))
     (plain, *counted), (other, *theirs) = told
     assert counted == theirs
@@ -147,7 +147,7 @@ def test_a_snapshot_is_exact_where_envs_offer_their_state() -> None:
         assert expected[3][3].any() or expected[1][3].any()  # the time limit's count is part of the state
         runner.restore(state)
         found, again = play(runner, 12), runner.episodes()
-        assert runner.started_anew == 0
+        assert runner.restarted_envs == 0
         for one, other in zip(found, expected, strict=True):
             np.testing.assert_array_equal(one[0], other[0])
             np.testing.assert_array_equal(one[3], other[3])
@@ -164,7 +164,7 @@ def test_other_envs_start_their_next_episodes_from_keyed_seeds() -> None:
         one, _ = runner.restore(state)
         play(runner, 3)
         two, _ = runner.restore(state)
-        assert runner.started_anew == 2
+        assert runner.restarted_envs == 2
         np.testing.assert_array_equal(one, two)
 
 

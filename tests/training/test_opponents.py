@@ -168,4 +168,4 @@ def test_episodes_of_process_workers_count_for_the_learners_rows_only() -> None:
         runner.reset(seed=0)
         for _ in range(5):
             runner.step(np.zeros(8, np.int64))
-        assert sorted(runner._told_episodes()["rows"].tolist()) == [0, 2, 4, 6, 7]
+        assert sorted(runner._take_episodes()["rows"].tolist()) == [0, 2, 4, 6, 7]

@@ -11,7 +11,7 @@ from gymnasium import spaces
 
 import hotloop
 from hotloop.errors import TrainingError
-from hotloop.runners.health import WorkerHealth, in_words
+from hotloop.runners.health import WorkerHealth, format_health
 from hotloop.tracking.sync_thread import SyncThread
 from hotloop.training.callbacks import Callback, EvaluationProgress, ProgressReport, StartReport, TroubleReport
 from hotloop.training.recorder import _with_health
@@ -160,7 +160,7 @@ def test_fifty_faults_of_every_kind_do_not_end_a_run(tmp_path: Path) -> None:
     assert {fault["kind"] for fault in faults} == {"raise", "exit", "killed", "timeout"}
     assert [worker.worker for worker in heard.workers] == [0, 1]
     assert sum(worker.restarts for worker in heard.workers) > 0
-    assert "restarts; worker" in in_words(heard.workers)
+    assert "restarts; worker" in format_health(heard.workers)
     stored = _with_health({"process": {"cpu": 1.0}, "worker 0": {"process": heard.workers[1].pid}}, heard.workers)
     assert stored["process"] == {"cpu": 1.0}
     assert stored["worker 1"]["process"] == heard.workers[1].pid

@@ -173,11 +173,11 @@ class LiveView(View):
         workers = self._now.workers if self._now is not None else ()
         if not workers:
             return []
-        from hotloop.runners.health import in_words
+        from hotloop.runners.health import format_health
 
         well = all(worker.state == "alive" for worker in workers)
         style = "cyan" if well else "yellow"
-        return [Text(f"workers {in_words(workers)}", style=style, no_wrap=True, overflow="ellipsis")]
+        return [Text(f"workers {format_health(workers)}", style=style, no_wrap=True, overflow="ellipsis")]
 
     def _speed(self, finished: Run | None) -> Table:
         record, now = self._record, finished or self._now

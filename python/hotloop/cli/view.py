@@ -74,9 +74,9 @@ class JsonLines(View):
         """Emit the progress with the last record."""
         facts = {**vars(report), **self._record}
         if facts.pop("workers"):
-            from hotloop.runners.health import in_words
+            from hotloop.runners.health import format_health
 
-            facts["workers"] = in_words(report.workers)
+            facts["workers"] = format_health(report.workers)
         emit("progress", **plain(facts))
 
     def evaluation(self, report: EvaluationReport) -> None:

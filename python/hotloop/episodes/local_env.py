@@ -54,7 +54,7 @@ class LocalEnv:
             self._runner = ProcessRunner(
                 env, 1, num_workers=0, options=told, first_env=index, autoreset_mode="disabled"
             )
-        (adapted,) = self._runner.envs_here()
+        (adapted,) = self._runner.local_envs()
         self.env = adapted.env
         """The env itself."""
 

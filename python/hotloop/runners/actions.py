@@ -1,4 +1,4 @@
-"""Actions for Python envs: every one is checked before any env moves, as the core does it for native ones."""
+"""Actions of Python envs: all of them are validated before any env moves, as in the core."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from hotloop.envs.spec import Action
 
 
-class ActionTaker:
-    """Checks actions and writes them where workers read them."""
+class ActionWriter:
+    """Validates actions and writes them to the memory that workers read."""
 
     def __init__(self, action: Action, views: Mapping[str, NDArray[Any]], rows_of: Sequence[slice]) -> None:
         self._views = views
@@ -29,36 +29,36 @@ class ActionTaker:
             self._low, self._high = (np.asarray(end, np.float32) for end in (action.low, action.high))
         self._mask = views.get("mask")
         self._rows_of = rows_of
-        self._plain = None
+        self._native = None
         if self._kind == "discrete" and self._mask is None:
             bounds = [(rows.start, rows.stop) for rows in rows_of]
-            self._plain = _core.Choices(views["action"], views["turn"], bounds, int(self._choices[0]))
+            self._native = _core.Choices(views["action"], views["turn"], bounds, int(self._choices[0]))
 
     def __call__(self, actions: ArrayLike, group: int | None = None) -> None:
-        """Takes the actions of a group's rows, or of all."""
-        if self._plain is not None and self._plain.take(actions, group):
+        """Write the actions of a group's rows, or of all rows."""
+        if self._native is not None and self._native.take(actions, group):
             return
         rows = slice(None) if group is None else self._rows_of[group]
         groups = range(len(self._rows_of)) if group is None else (group,)
         given = np.asarray(actions)
         kept = self._views["action"][:, rows]
-        kinds, words = ("fiu", "numbers") if self._kind == "continuous" else ("iu", "whole numbers")
+        kinds, expected = ("fiu", "numbers") if self._kind == "continuous" else ("iu", "whole numbers")
         if given.dtype.kind not in kinds:
-            raise TypeError(f"the actions have dtype {given.dtype}: expected {words}")
+            raise TypeError(f"the actions have dtype {given.dtype}: expected {expected}")
         if given.shape != kept.shape[1:]:
             raise ValueError(f"the actions have shape {list(given.shape)}: expected {list(kept.shape[1:])}")
         valid, first = self._views["valid"][rows], rows.start or 0
         if self._kind == "continuous":
-            given = self._amounts(given, valid, first)
+            given = self._clip(given, valid, first)
         else:
             self._check_choices(given, valid, first)
-        for each in groups:
-            turn = self._views["turn"]
-            turn[each] += 1
-            part = self._rows_of[each]
-            self._views["action"][turn[each] % HISTORY, part] = given[part.start - first : part.stop - first]
+        turn = self._views["turn"]
+        for index in groups:
+            turn[index] += 1
+            part = self._rows_of[index]
+            self._views["action"][turn[index] % HISTORY, part] = given[part.start - first : part.stop - first]
 
-    def _amounts(self, given: NDArray[Any], valid: NDArray[np.bool_], first: int) -> NDArray[Any]:
+    def _clip(self, given: NDArray[Any], valid: NDArray[np.bool_], first: int) -> NDArray[Any]:
         if not np.isfinite(given).all():
             bad = ~np.isfinite(given).all(axis=1) & valid
             if bad.any():

@@ -1,4 +1,4 @@
-"""Arguments of a runner, checked: errors name what was wrong and what would do, before anything moves."""
+"""Checks of a runner's arguments, made before any env moves. Errors name the value and what was expected."""
 
 import difflib
 import operator
@@ -18,7 +18,7 @@ AUTORESET: Final[dict[AutoresetMode, Literal["next_step", "same_step", "disabled
 
 
 def autoreset(mode: str | AutoresetMode) -> AutoresetMode:
-    """The mode, from Gymnasium's enum, its value, or our word for it."""
+    """Return the mode, given as Gymnasium's enum, its value, or its name here."""
     for known, word in AUTORESET.items():
         if mode in (known, known.value, word):
             return known
@@ -26,7 +26,7 @@ def autoreset(mode: str | AutoresetMode) -> AutoresetMode:
 
 
 def names(what: str, given: Sequence[str]) -> list[str]:
-    """Different names; a lone text is a mistake, not a list of letters."""
+    """Return a list of distinct names; a single string is a mistake, not a list of letters."""
     if isinstance(given, str):
         raise TypeError(f"{what} is {given!r}: expected a list of names")
     listed = list(given)
@@ -37,7 +37,7 @@ def names(what: str, given: Sequence[str]) -> list[str]:
 
 
 def within(what: str, value: int, least: int, most: int) -> int:
-    """A number within bounds."""
+    """Return a number if it is within bounds."""
     number = operator.index(value)
     if not least <= number <= most:
         raise ValueError(f"{what} is {number}: expected {least} to {most}")
@@ -45,22 +45,22 @@ def within(what: str, value: int, least: int, most: int) -> int:
 
 
 def one_of(what: str, name: str, known: Iterable[str]) -> str:
-    """A name that is known."""
-    words = list(known)
-    if name in words:
+    """Return a name if it is known; else suggest the nearest one."""
+    choices = list(known)
+    if name in choices:
         return name
-    near = difflib.get_close_matches(str(name), words, n=1)
+    near = difflib.get_close_matches(str(name), choices, n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
-    raise ValueError(f"there is no {what} {name!r}.{hint} There are: {', '.join(words)}")
+    raise ValueError(f"there is no {what} {name!r}.{hint} There are: {', '.join(choices)}")
 
 
 def random_seed() -> int:
-    """A seed that nobody can guess."""
+    """Return a seed from the system's entropy."""
     return secrets.randbits(63)
 
 
 def seeds(seed: int | Sequence[int | None] | None, env_count: int) -> int | list[int | None] | None:
-    """One seed, or one for each env."""
+    """Return one seed, or one for each env."""
     if seed is None:
         return None
     if isinstance(seed, list | tuple | np.ndarray):
@@ -82,7 +82,7 @@ def _seed(what: str, value: Any) -> int:
 
 
 def reset_mask(mask: object, env_count: int) -> NDArray[np.bool_]:
-    """Which envs to reset, checked as Gymnasium checks it."""
+    """Return which envs to reset, after the checks that Gymnasium makes."""
     what = "options['reset_mask']"
     if not isinstance(mask, np.ndarray):
         raise TypeError(f"{what} must be a numpy array, got {type(mask)}")
@@ -96,7 +96,7 @@ def reset_mask(mask: object, env_count: int) -> NDArray[np.bool_]:
 
 
 def indices(what: str, given: ArrayLike, count: int) -> list[int]:
-    """Indices of envs."""
+    """Return indices of envs as a list."""
     array = np.asarray(given)
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
         raise TypeError(f"{what} is {given!r}: expected a list of whole numbers")
@@ -108,7 +108,7 @@ def indices(what: str, given: ArrayLike, count: int) -> list[int]:
 
 
 def policies(given: ArrayLike, env_count: int, seats: int) -> list[int]:
-    """A table of policies by env and seat, row after row."""
+    """Return a table of policies by env and seat, flattened by row."""
     table = np.asarray(given)
     if table.dtype.kind not in "iu":
         raise TypeError(f"the table of policies has dtype {table.dtype}: expected whole numbers")

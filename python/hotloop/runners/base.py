@@ -1,4 +1,4 @@
-"""What every runner is, whoever steps its envs: the interface that `hotloop.make_vec` promises."""
+"""The interface of all runners: what `hotloop.make_vec` returns."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from hotloop.runners.rollout import Rollout
 
     Step = tuple[NDArray[Any], NDArray[np.float32], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]
-    Seen = tuple[NDArray[Any], dict[str, Any]]
+    ObsInfo = tuple[NDArray[Any], dict[str, Any]]
     Out = tuple[NDArray[Any], NDArray[np.float32], NDArray[np.bool_], NDArray[np.bool_]]
 
 IN_USE = (
@@ -32,8 +32,8 @@ IN_USE = (
 )
 
 
-class OneAtATime:
-    """Refuses a second thread; the same thread may enter again, as a listener does that looks at its runner."""
+class ThreadGuard:
+    """Rejects a second thread; the same thread may enter again, as a listener does that queries its runner."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -47,7 +47,7 @@ class OneAtATime:
 
 
 class Runner(VectorEnv[Any, Any, Any]):
-    """Many envs as one vector env. `num_envs` counts rows, `env_count` envs with `seats` rows each."""
+    """Many envs as one vector env: `num_envs` rows, from `env_count` envs with `seats` rows each."""
 
     name: str
     env_count: int
@@ -64,20 +64,20 @@ class Runner(VectorEnv[Any, Any, Any]):
     @abstractmethod
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: Mapping[str, Any] | None = None
-    ) -> Seen:
-        """Starts a new episode in every env, or in some; gives observation and info."""
+    ) -> ObsInfo:
+        """Start a new episode in every env, or in some; return observation and info."""
 
     @abstractmethod
     def step(self, actions: ArrayLike, out: Out | None = None) -> Step:
-        """Steps every env; gives observation, reward, terminated, truncated and info."""
+        """Step every env; return observation, reward, terminated, truncated and info."""
 
     @abstractmethod
     def step_async(self, actions: ArrayLike) -> None:
-        """Sends every env on its way, with an action for each row."""
+        """Start a step of every env, with an action for each row."""
 
     @abstractmethod
     def step_wait(self) -> Step:
-        """Waits for what `step_async` began."""
+        """Wait for the step that `step_async` started."""
 
     @abstractmethod
     def group_rows(self, group: int) -> slice:
@@ -85,26 +85,23 @@ class Runner(VectorEnv[Any, Any, Any]):
 
     @abstractmethod
     def send(self, actions: ArrayLike, group: int) -> None:
-        """Sends one group on its way, with an action for each of its rows; `recv` hands it back."""
+        """Start a step of one group, with an action for each of its rows; `recv` returns the result."""
 
     @abstractmethod
     def recv(self, count: int | None = None) -> Batch:
-        """Waits for the `count` groups that are ready first, or for those in flight if they are fewer.
-
-        Without a number it is `groups_per_batch`.
-        """
+        """Wait for the `count` groups that are ready first (default: `groups_per_batch`), or for all in flight."""
 
     def rollout(self, horizon: int) -> Rollout:
-        """Arrays of `horizon` steps of every row, which groups of native envs can be sent to."""
+        """Return arrays for `horizon` steps of every row, which groups of native envs can write to."""
         raise NotImplementedError("rollout() is for native envs: store the batches of recv() instead")
 
     @abstractmethod
     def configure(self, options: Mapping[str, Any], envs: ArrayLike | None = None) -> None:
-        """Changes env options from each env's next reset on, in all envs or in those named by index."""
+        """Change env options from each env's next reset on, in all envs or in those named by index."""
 
     @abstractmethod
     def set_policies(self, table: ArrayLike) -> None:
-        """Says which policy plays each seat (`table[env, seat]`), from each env's next reset on."""
+        """Set which policy plays each seat (`table[env, seat]`), from each env's next reset on."""
 
     @property
     @abstractmethod
@@ -113,50 +110,50 @@ class Runner(VectorEnv[Any, Any, Any]):
 
     @abstractmethod
     def set_reward_weights(self, weights: Mapping[str, float]) -> None:
-        """Sets the weights of the terms that are named, from the next step on."""
+        """Set the weights of the named terms, from the next step on."""
 
     @abstractmethod
     def get_state(self) -> dict[str, NDArray[Any]]:
-        """Every field of the envs' state, an entry per env."""
+        """Return every field of the envs' state, an entry per env."""
 
     @abstractmethod
-    def set_state(self, fields: Mapping[str, ArrayLike], envs: ArrayLike | None = None) -> Seen:
-        """Sets fields of all envs, or of those named by index; gives what every row sees now."""
+    def set_state(self, fields: Mapping[str, ArrayLike], envs: ArrayLike | None = None) -> ObsInfo:
+        """Set fields of all envs, or of those named by index; return the observation and info of every row."""
 
     @abstractmethod
     def snapshot(self) -> bytes:
-        """What is known of every env, for `restore`."""
+        """Return the state of every env, for `restore`."""
 
     @abstractmethod
-    def restore(self, state: bytes) -> Seen:
-        """Goes back to a snapshot; gives what every row sees now."""
+    def restore(self, state: bytes) -> ObsInfo:
+        """Restore a snapshot; return the observation and info of every row."""
 
     @abstractmethod
     def faults(self) -> FaultReport:
-        """What went wrong since the last call; each env was reset, and its episode dropped."""
+        """Return the faults since the last call; each env was reset, and its episode dropped."""
 
     @abstractmethod
     def _seed(self, seed: int, attempt: int = 0) -> None:
-        """Restarts every random stream; `attempt` is part of its key."""
+        """Restart every random stream; `attempt` is part of its key."""
 
     @abstractmethod
-    def _told_episodes(self) -> _core._Episodes:
-        """The episodes that finished since the last call, as the trainer counts them."""
+    def _take_episodes(self) -> _core._Episodes:
+        """Return the sums over the episodes that finished since the last call."""
 
     def _wanted(self, count: int | None) -> int:
         return self.groups_per_batch if count is None else arguments.within("count", count, 1, self.num_groups)
 
     def render(self) -> tuple[Any, ...] | None:
-        """Every env as it is now, as `render_mode` says; `None` if it says nothing."""
+        """Return a frame of every env in `render_mode`; `None` without one."""
         return None
 
     def episodes(self) -> EpisodeReport:
-        """The episodes that finished since the last call."""
-        return EpisodeReport.from_core(self._told_episodes(), self.reward_terms, self.metrics)
+        """Return statistics of the episodes that finished since the last call."""
+        return EpisodeReport.from_core(self._take_episodes(), self.reward_terms, self.metrics)
 
     @property
     def np_random_seed(self) -> int | None:
-        """The seed of the envs' streams: `None` before the first reset, -1 when no single one is known."""
+        """The seed of the envs' random streams: `None` before the first reset, -1 if they have several."""
         return self._seed_now
 
     def __enter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""What `recv` hands back: the rows of the groups that were ready first."""
+"""The result of `recv`: the rows of the groups that were ready first."""
 
 from typing import Any, NamedTuple
 
@@ -7,10 +7,10 @@ from numpy.typing import NDArray
 
 
 class Batch(NamedTuple):
-    """The rows of one or several groups after a step, group after group in the order they came back.
+    """The rows of one or several groups after a step, group by group in the order of arrival.
 
-    The arrays of a single group, or of neighbouring groups in order, are views of the memory that the groups write to:
-    they hold until one of these groups is sent again. Other batches are copies.
+    The arrays of a single group, or of adjacent groups in order, are views of the memory that the groups write to: they
+    are valid until one of these groups is sent again. Other batches are copies.
     """
 
     obs: NDArray[Any]
@@ -20,4 +20,4 @@ class Batch(NamedTuple):
     info: dict[str, Any]
     groups: tuple[int, ...]
     rows: NDArray[np.int64]
-    """Which of the runner's rows these are."""
+    """Indices of these rows among the runner's."""

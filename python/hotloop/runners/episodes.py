@@ -1,4 +1,4 @@
-"""Finished episodes of Python envs, counted per row as the core does it: arrival order never shows."""
+"""Statistics of finished episodes of Python envs, summed per row as the core does it: independent of arrival order."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ if TYPE_CHECKING:
     from hotloop import _core
 
 _RECENT = 4096
-_NOTED = 4096
+_MAX_PENDING = 4096
 
 
-class EpisodeBook:
-    """Sums per row, and the last episodes, since they were last taken."""
+class EpisodeCounter:
+    """Sums per row and the most recent episodes, since the last `take`."""
 
     def __init__(self, rows: int) -> None:
         self._rows = rows
         self.clear()
 
     def clear(self) -> None:
-        """Starts counting anew."""
+        """Reset all sums."""
         self._count = np.zeros(self._rows, np.int64)
         self._length = np.zeros(self._rows, np.int64)
         self._total = np.zeros(self._rows)
@@ -29,20 +29,18 @@ class EpisodeBook:
         self._min = np.inf
         self._max = -np.inf
         self._recent: list[tuple[int, int, int, int, float]] = []
-        self._noted: list[tuple[int, int, int, int, float]] = []
+        self._pending: list[tuple[int, int, int, int, float]] = []
 
-    def log(self, tick: int, row: int, number: int, length: int, earned: float) -> None:
-        """Counts an episode that ended with a group's step number `tick`."""
-        # Steps wait for this, so the sums are made of many at a time.
-        self._noted.append((tick, row, number, length, earned))
-        if len(self._noted) >= _NOTED:
-            self._add_up()
+    def add(self, tick: int, row: int, number: int, length: int, episode_return: float) -> None:
+        """Count an episode that ended with a group's step number `tick`."""
+        # Steps wait for this call, so sums are updated for many episodes at a time.
+        self._pending.append((tick, row, number, length, episode_return))
+        if len(self._pending) >= _MAX_PENDING:
+            self._add_pending()
 
-    def _add_up(self) -> None:
-        if not self._noted:
-            return
-        played = [noted for noted in self._noted if noted[3] > 0]
-        self._noted.clear()
+    def _add_pending(self) -> None:
+        played = [episode for episode in self._pending if episode[3] > 0]
+        self._pending.clear()
         if not played:
             return
         _, rows, _, lengths, returns = zip(*played, strict=True)
@@ -57,12 +55,12 @@ class EpisodeBook:
             del self._recent[: -2 * _RECENT]
 
     def take(self) -> _core._Episodes:
-        """What the core's pool would tell; then counting starts anew."""
-        self._add_up()
+        """Return the statistics in the form of the core's pool, and reset them."""
+        self._add_pending()
         recent = sorted(self._recent)[-max(_RECENT, self._rows) :]
         _, rows, numbers, lengths, returns = zip(*recent, strict=True) if recent else ((),) * 5
         total = float(sum(self._total.tolist()))
-        told: _core._Episodes = {
+        report: _core._Episodes = {
             "count": int(self._count.sum()),
             "length": int(self._length.sum()),
             "total": total,
@@ -77,4 +75,4 @@ class EpisodeBook:
             "extras": np.array(returns, np.float32)[:, None],
         }
         self.clear()
-        return told
+        return report

@@ -1,4 +1,4 @@
-"""How the workers of a runner are, what limits they have, and what is told of those that were lost."""
+"""The health and the limits of a runner's workers, and the log of faults of native envs."""
 
 from __future__ import annotations
 
@@ -19,53 +19,53 @@ _CAUSES = 32
 
 @dataclass(frozen=True)
 class Limits:
-    """What a worker may take; `None` stands for no limit."""
+    """Limits of a worker; `None` means no limit."""
 
     step: float | None = 60.0
-    """Seconds of one env's step."""
+    """Seconds per step of one env."""
     reset: float | None = 120.0
-    """Seconds of one env's reset."""
+    """Seconds per reset of one env."""
     start: float | None = 600.0
-    """Seconds until the envs are made."""
+    """Seconds to start a worker and make its envs."""
     memory: int | None = None
-    """Megabytes in memory."""
+    """Resident memory in MB."""
     cores: int | None = None
-    """Cores that a worker may use."""
+    """Number of cores."""
     restarts: int | None = 100
-    """Faults of one worker within an hour."""
+    """Faults within an hour."""
     numa_node: int | None = None
-    """The node whose cores workers use."""
+    """The NUMA node whose cores the workers use."""
 
 
 @dataclass(frozen=True)
 class WorkerHealth:
-    """How one worker is."""
+    """The health of one worker."""
 
     worker: int
     pid: int | None
     state: Literal["alive", "slow", "starting", "lost"]
     """`slow`: its current step has used more than half of its time limit."""
     restarts: int
-    """How often its process was replaced."""
+    """Number of times its process was replaced."""
     faults: int
     """Faults of its envs, replaced processes included."""
     memory: int
-    """Bytes in memory."""
+    """Resident memory in bytes."""
     last_fault: Fault | None
 
 
-def in_words(workers: Sequence[WorkerHealth]) -> str:
-    """How the workers of a runner are, in a line: how many in which state, and what happened last."""
+def format_health(workers: Sequence[WorkerHealth]) -> str:
+    """Return the workers' states and their last fault as one line."""
     states = Counter(worker.state for worker in workers)
-    said = ", ".join(f"{count} {state}" for state, count in states.items())
+    summary = ", ".join(f"{count} {state}" for state, count in states.items())
     faults, restarts = (sum(getattr(worker, name) for worker in workers) for name in ("faults", "restarts"))
     if not faults:
-        return said
-    # A worker knows its own last fault; of several, the one with the most is named.
+        return summary
+    # The last fault is known per worker; the line names that of the worker with the most.
     worst = max((worker for worker in workers if worker.last_fault), key=lambda worker: worker.faults)
     assert worst.last_fault is not None
     why = f"{worst.last_fault.kind}: {worst.last_fault.what}"
-    return f"{said}; {faults} faults, {restarts} restarts; worker {worst.worker} {worst.faults}, last {why}"
+    return f"{summary}; {faults} faults, {restarts} restarts; worker {worst.worker} {worst.faults}, last {why}"
 
 
 class FaultLog:

@@ -1,4 +1,4 @@
-"""Snapshots of Python envs: arrays and a header, checked as a whole. Reading one never executes code."""
+"""Snapshots of Python envs: arrays and a header under one checksum. Reading one never executes code."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+
+from hotloop.runners.seeds import episode_seed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,13 +24,13 @@ _ROWS: Final = ("obs", "valid", "policy", "next_policy", "mask", "number", "over
 
 
 def pack(pool: WorkerPool, name: str) -> bytes:
-    """The state of every env as far as it offers it, and what its rows see."""
+    """Return the state of every env that offers it, and the observations of all rows."""
     arrays = {f"rows.{key}": pool.views[key] for key in _ROWS if key in pool.views}
     offered = []
     for worker in range(len(pool.plan.workers)):
-        # Past its limits nothing can be asked of workers any more; envs then start anew.
-        told = {} if pool.broken else pool.talk(worker, "get_state")
-        for env, (state, total, length) in told.items():
+        # The workers of a broken pool cannot be called any more; their envs start new episodes when restored.
+        states = {} if pool.faults.broken else pool.call(worker, "get_state")
+        for env, (state, total, length) in states.items():
             if state is not None:
                 offered.append(env)
                 arrays |= {f"env.{env}.{key}": np.asarray(value) for key, value in state.items()}
@@ -42,13 +44,13 @@ def pack(pool: WorkerPool, name: str) -> bytes:
 
 
 def unpack(pool: WorkerPool, name: str, state: bytes) -> NDArray[np.bool_]:
-    """Puts envs back; gives which ones must start anew, because they do not offer their state."""
+    """Restore envs; return which ones must start new episodes, because they do not offer their state."""
     start = len(_MAGIC)
     body = state[start + 32 :]
     if state[:start] != _MAGIC or hashlib.sha256(body).digest() != state[start : start + 32]:
         raise ValueError("this is no snapshot of Python envs, or it is damaged")
-    told, _, packed = body.partition(b"\n")
-    header = json.loads(told)
+    header_line, _, packed = body.partition(b"\n")
+    header = json.loads(header_line)
     if header["env"] != name or header["envs"] != pool.plan.envs or header["described"] != _header(pool.spec):
         raise ValueError(
             f"the snapshot is of {header['envs']} envs {header['env']!r}, this runner has {pool.plan.envs} of "
@@ -56,42 +58,40 @@ def unpack(pool: WorkerPool, name: str, state: bytes) -> NDArray[np.bool_]:
         )
     pool.configure({int(env): options for env, options in header.get("configured", {}).items()})
     with np.load(io.BytesIO(packed), allow_pickle=False) as arrays:
-        anew = np.ones(pool.plan.envs, np.bool_)
-        anew[header["offered"]] = False
+        restarted = np.ones(pool.plan.envs, np.bool_)
+        restarted[header["offered"]] = False
         for worker in range(len(pool.plan.workers)):
             states = {
                 env: (_state_of(arrays, env), arrays[f"total.{env}"][()], arrays[f"length.{env}"][()])
                 for env in pool.plan.envs_of(worker)
-                if not anew[env]
+                if not restarted[env]
             }
             if states:
-                pool.talk(worker, "set_state", states)
+                pool.call(worker, "set_state", states)
         # The rows come last: a worker that was lost meanwhile has reset its envs.
-        pool.well()
+        pool.ensure_ready()
         for key in _ROWS:
             if key in pool.views:
                 pool.views[key][...] = arrays[f"rows.{key}"]
-    from hotloop.runners.worker import keyed_seed
-
-    for env in np.flatnonzero(anew):
-        views = pool.views
-        views["seed"][env] = keyed_seed(int(views["key"][env]), int(views["number"][env]) + 1)
+    views = pool.views
+    for env in np.flatnonzero(restarted):
+        views["seed"][env] = episode_seed(int(views["key"][env]), int(views["number"][env]) + 1)
         views["seeded"][env] = True
-    return anew
+    return restarted
 
 
 def fields(pool: WorkerPool) -> dict[str, NDArray[Any]]:
-    """What envs offer of their state, an entry per env."""
-    told = _offered(pool)
-    first = told[0][0]
-    found = {name: np.stack([told[env][0][name] for env in range(pool.plan.envs)]) for name in first if _own(name)}
-    return {**found, "elapsed_steps": np.stack([told[env][2].max() for env in range(pool.plan.envs)])}
+    """Return the fields of the envs' state, an entry per env."""
+    states = _offered(pool)
+    envs = range(pool.plan.envs)
+    found = {name: np.stack([states[env][0][name] for env in envs]) for name in states[0][0] if _own(name)}
+    return {**found, "elapsed_steps": np.stack([states[env][2].max() for env in envs])}
 
 
 def put_fields(pool: WorkerPool, given: Mapping[str, ArrayLike], envs: Sequence[int]) -> None:
-    """Replaces fields of some envs' state."""
-    told = _offered(pool)
-    known = [name for name in told[0][0] if _own(name)]
+    """Replace fields of some envs' state."""
+    states = _offered(pool)
+    known = [name for name in states[0][0] if _own(name)]
     changed = {}
     arrays = {name: np.asarray(values) for name, values in given.items()}
     for name, values in arrays.items():
@@ -100,26 +100,26 @@ def put_fields(pool: WorkerPool, given: Mapping[str, ArrayLike], envs: Sequence[
         if values.shape[:1] != (len(envs),):
             raise ValueError(f"{name} has shape {list(values.shape)}: expected an entry for each of {len(envs)} envs")
     for i, env in enumerate(envs):
-        state, total, length = told[env]
+        state, total, length = states[env]
         changed[env] = ({**state, **{name: values[i] for name, values in arrays.items()}}, total, length)
     for worker in range(len(pool.plan.workers)):
         own = {env: changed[env] for env in pool.plan.envs_of(worker) if env in changed}
         if own:
-            pool.talk(worker, "show_state", own)
+            pool.call(worker, "show_state", own)
 
 
 def _own(name: str) -> bool:
-    """Whether a field is the env's, not one that its adapter adds."""
+    """Return whether a field is the env's own, not one that its adapter adds."""
     return not name.startswith("hotloop: ")
 
 
 def _offered(pool: WorkerPool) -> dict[int, Any]:
-    told: dict[int, Any] = {}
+    states: dict[int, Any] = {}
     for worker in range(len(pool.plan.workers)):
-        told |= pool.talk(worker, "get_state")
-    if any(state is None for state, _, _ in told.values()):
+        states |= pool.call(worker, "get_state")
+    if any(state is None for state, _, _ in states.values()):
         raise RuntimeError("the envs do not offer their state: give them get_state() and set_state(dict)")
-    return told
+    return states
 
 
 def _state_of(arrays: Any, env: int) -> dict[str, NDArray[Any]]:

@@ -1,4 +1,4 @@
-"""Where groups in flight write, and how what they wrote becomes one batch."""
+"""The buffers that groups in flight write to, and gathering them into one batch."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     """A slot of a rollout, or the runner's own memory."""
 
 
-class Arrivals:
-    """Remembers each group's target, and gathers arrays by name."""
+class ReceiveBuffers:
+    """The target of each group in flight, and its arrays by name."""
 
     def __init__(self, pool: _core.Pool) -> None:
         starts = pool.group_starts()
@@ -30,16 +30,16 @@ class Arrivals:
         self._targets: list[Target] = [None] * len(self.slices)
         self._views: list[dict[str, NDArray[Any]]] = []
 
-    def expect(self, group: int, target: Target) -> None:
-        """A group was sent there."""
+    def set_target(self, group: int, target: Target) -> None:
+        """Set the target that a group writes to."""
         self._targets[group] = target
 
     def in_rollout(self, groups: Sequence[int]) -> bool:
-        """Whether one of these groups was sent to a rollout."""
+        """Return whether one of these groups writes to a rollout."""
         return any(self._targets[group] is not None for group in groups)
 
     def gather(self, groups: Sequence[int], names: Sequence[str]) -> tuple[list[NDArray[Any]], NDArray[np.int64]]:
-        """The named arrays of these groups and their row numbers; views where the rows lie together in memory."""
+        """Return the named arrays of these groups and their row numbers; views if the rows are adjacent in memory."""
         first = groups[0]
         target = self._targets[first]
         if len(groups) == 1 and target is None:
@@ -55,7 +55,7 @@ class Arrivals:
         return arrays, np.concatenate([self.rows[rows] for rows in slices])
 
     def _own(self, group: int) -> dict[str, NDArray[Any]]:
-        """A group's views of the runner's own memory, which stays where it is."""
+        """Return a group's views of the runner's own memory, which never moves."""
         if not self._views:
             arrays = self._pool.flight()
             self._views = [

@@ -1,4 +1,4 @@
-"""What a runner reports between steps: finished episodes and faults, counted in the core."""
+"""Reports of a runner between steps: finished episodes and faults, counted in the core."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class RecentEpisodes:
 
     rows: NDArray[np.int64]
     numbers: NDArray[np.int64]
-    """Which episode of its env each was, counted from its seeding."""
+    """Number of each episode in its env, since the env was seeded."""
     lengths: NDArray[np.int64]
     returns: NDArray[np.float32]
     terms: dict[str, NDArray[np.float32]]
@@ -49,28 +49,28 @@ class EpisodeReport:
     recent: RecentEpisodes
 
     @classmethod
-    def from_core(cls, told: _core._Episodes, terms: Sequence[str], metrics: Sequence[str]) -> EpisodeReport:
-        """From the sums that the core keeps."""
-        count = told["count"]
-        mean = _ratio(told["total"], count)
-        variance = _ratio(told["square"], count) - mean * mean
-        means = [_ratio(total, count) for total in told["extra"]]
-        columns = list(told["extras"].T)
+    def from_core(cls, sums: _core._Episodes, terms: Sequence[str], metrics: Sequence[str]) -> EpisodeReport:
+        """Make a report from the sums that the core keeps."""
+        count = sums["count"]
+        mean = _ratio(sums["total"], count)
+        variance = _ratio(sums["square"], count) - mean * mean
+        means = [_ratio(total, count) for total in sums["extra"]]
+        columns = list(sums["extras"].T)
         return cls(
             count=count,
             return_mean=mean,
             # Rounding can leave a variance of zero slightly negative.
             return_std=math.sqrt(max(variance, 0.0)) if count else math.nan,
-            return_min=told["min"] if count else math.nan,
-            return_max=told["max"] if count else math.nan,
-            length_mean=_ratio(told["length"], count),
+            return_min=sums["min"] if count else math.nan,
+            return_max=sums["max"] if count else math.nan,
+            length_mean=_ratio(sums["length"], count),
             terms=dict(zip(terms, means, strict=False)),
             metrics=dict(zip(metrics, means[len(terms) :], strict=True)),
             recent=RecentEpisodes(
-                rows=told["rows"],
-                numbers=told["numbers"],
-                lengths=told["lengths"],
-                returns=told["returns"],
+                rows=sums["rows"],
+                numbers=sums["numbers"],
+                lengths=sums["lengths"],
+                returns=sums["returns"],
                 terms=dict(zip(terms, columns, strict=False)),
                 metrics=dict(zip(metrics, columns[len(terms) :], strict=True)),
             ),
@@ -83,31 +83,31 @@ def _ratio(total: float, count: int) -> float:
 
 @dataclass(frozen=True)
 class Fault:
-    """An env that gave something it must not give; its episode was cut and it was reset."""
+    """A failure of an env, or of the worker that had it; its episode was cut, and it was reset."""
 
     env: int
     episode: int
     step: int
     what: str
     kind: str = "output"
-    """`output` (of a native env), `raise`, `exit`, `killed`, `timeout`, `memory`, or `state` (it plays on, but
-    cannot be saved)."""
+    """`output` (invalid output of a native env), `raise`, `exit`, `killed`, `timeout`, `memory`, or `state` (the env
+    continues, but cannot be saved)."""
     worker: int | None = None
-    """Which worker process had the env."""
+    """The worker process that had the env."""
     seed: int | None = None
-    """What the env was last seeded with: at the run's start, or when it was replaced."""
+    """The env's last seed, from the run's start or from its replacement."""
     actions: tuple[Any, ...] = ()
-    """The last actions that the env was sent, oldest first."""
+    """The last actions sent to the env, oldest first."""
     traceback: str = ""
-    """From where it happened, as far as it is known."""
+    """The Python stack of the failure, if it is known."""
 
     def report(self) -> str:
-        """All of it, in words."""
+        """Return all of it as text."""
         where = f"env {self.env}" + ("" if self.worker is None else f" of worker {self.worker}")
-        told = [f"{where}, episode {self.episode}, seed {self.seed}: {self.what}"]
+        lines = [f"{where}, episode {self.episode}, seed {self.seed}: {self.what}"]
         if self.actions:
-            told.append(f"last actions: {', '.join(map(str, self.actions))}")
-        return "\n".join([*told, self.traceback.rstrip()]).rstrip()
+            lines.append(f"last actions: {', '.join(map(str, self.actions))}")
+        return "\n".join([*lines, self.traceback.rstrip()]).rstrip()
 
 
 @dataclass(frozen=True)

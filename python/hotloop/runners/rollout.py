@@ -1,4 +1,4 @@
-"""Memory for many steps, filled in place as groups move."""
+"""Arrays for many steps of native envs, filled in place."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Final(NamedTuple):
-    """What truncated rows saw last, before their envs were reset in the same step: one entry each, in time order."""
+    """The last observations of truncated rows, before their envs were reset in the same step, in time order."""
 
     time: NDArray[np.int64]
     row: NDArray[np.int64]
@@ -23,8 +23,8 @@ class Rollout:
     """`horizon` steps of every row of a runner, time first.
 
     `obs`, `action_mask` (`None` where the env has no masks), `valid`, `policy` and the arrays of `infos` have
-    `horizon + 1` slots: slot `t` is what a row decides on at time `t`. `reward`, `terminated`, `truncated` and `cut`
-    have `horizon`: slot `t` is what that decision brought. Made by `ThreadRunner.rollout`.
+    `horizon + 1` slots: slot `t` is the input of a row's decision at time `t`. `reward`, `terminated`, `truncated` and
+    `cut` have `horizon`: slot `t` is the outcome of that decision. Made by `ThreadRunner.rollout`.
     """
 
     def __init__(self, runner: ThreadRunner, horizon: int) -> None:
@@ -33,9 +33,9 @@ class Rollout:
         self.horizon = horizon
         arrays = self._native.arrays()
         packed = arrays.get("infos")
-        self._show(arrays, {} if packed is None else runner._infos.split(packed))
+        self._set_arrays(arrays, {} if packed is None else runner._infos.split(packed))
 
-    def _show(self, arrays: dict[str, NDArray[Any]], infos: dict[str, NDArray[np.float32]]) -> None:
+    def _set_arrays(self, arrays: dict[str, NDArray[Any]], infos: dict[str, NDArray[np.float32]]) -> None:
         self.obs = arrays["obs"]
         self.reward: NDArray[np.float32] = arrays["reward"]
         self.terminated: NDArray[np.bool_] = arrays["terminated"]
@@ -48,21 +48,21 @@ class Rollout:
         self._arrays = arrays
 
     def begin(self) -> None:
-        """Writes what every row sees now to slot 0."""
+        """Write the current observation of every row to slot 0."""
         self._runner._pool.observe_into(self._native, 0)
 
     def send(self, actions: ArrayLike, group: int, slot: int) -> None:
-        """Sends a group on its way with what it decided at time `slot`; `ThreadRunner.recv` hands it back."""
+        """Start a step of a group with its actions at time `slot`; `ThreadRunner.recv` returns the result."""
         self._runner._pool.send(actions, group, self._native, slot)
-        self._runner._arrivals.expect(group, (self, slot))
+        self._runner._buffers.set_target(group, (self, slot))
 
     @property
     def final(self) -> Final:
-        """Final observations under `same_step`, to be read before a group is sent elsewhere or the runner stepped."""
+        """Final observations under `same_step`; read them before a group is sent elsewhere or the runner is stepped."""
         return Final(*self._runner._pool.rollout_finals(self._native))
 
     def slot(self, name: str, slot: int) -> NDArray[Any]:
-        """An array as the step of that slot leaves it: its outcome, or what is seen after it."""
+        """Return an array after the step of that slot: the outcome, or the observation that follows."""
         outcome = name in ("reward", "terminated", "truncated", "cut")
         array: NDArray[Any] = self._arrays[name][slot if outcome else slot + 1]
         return array

@@ -1,4 +1,4 @@
-"""The runner of native envs: many of them in one `gymnasium.vector.VectorEnv`, stepped by native threads."""
+"""The runner of native envs: a `gymnasium.vector.VectorEnv` stepped by native threads."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from hotloop.runners import arguments
 from hotloop.runners.base import Runner
 from hotloop.runners.batch import Batch
 from hotloop.runners.infos import InfoMaker
-from hotloop.runners.receive_buffers import Arrivals
+from hotloop.runners.receive_buffers import ReceiveBuffers
 from hotloop.runners.reports import Fault, FaultReport
 from hotloop.runners.rollout import Rollout
 
 if TYPE_CHECKING:
-    from hotloop.runners.base import Out, Seen, Step
+    from hotloop.runners.base import ObsInfo, Out, Step
 
 _OUTCOME = ("obs", "reward", "terminated", "truncated")
 
@@ -39,13 +39,13 @@ class EnvRenderer(Protocol):
 
 
 class ThreadRunner(Runner):
-    """Native envs stepped by native threads. Made by `hotloop.make_vec`, which says what the arguments mean.
+    """Native envs stepped by native threads. Made by `hotloop.make_vec`, which documents the arguments.
 
     `num_envs` counts rows, the leading dimension of every batch: `env_count` envs with `seats` rows each. Arrays that
-    `reset` and `step` return may be kept: their memory is used again only when nobody holds them. Batches of `recv`
-    and arrays of a rollout are views of memory that later steps write to.
+    `reset` and `step` return may be kept: their memory is reused only when nobody holds them. Batches of `recv` and
+    arrays of a rollout are views of memory that later steps write to.
 
-    One thread at a time may call it. It cannot be used in a forked child, copied or pickled; `snapshot` carries its
+    One thread at a time may call it. It cannot be used in a forked child, copied or pickled; `snapshot` transfers its
     state to another runner.
     """
 
@@ -106,19 +106,19 @@ class ThreadRunner(Runner):
 
         self._same_step = mode == AutoresetMode.SAME_STEP
         self._infos = InfoMaker(self.num_envs, spec.infos, wanted)
-        # What `info` holds besides what was asked for; rollouts have `valid` and `policy` for one seat too.
-        self._told = ["action_mask"] if self.masked else []
-        self._told += ["valid", "policy"] if self.seats > 1 else []
-        self._told += ["infos"] if wanted else []
-        self._arrivals = Arrivals(self._pool)
+        # The arrays of every `info`; rollouts have `valid` and `policy` for one seat too.
+        self._info_arrays = ["action_mask"] if self.masked else []
+        self._info_arrays += ["valid", "policy"] if self.seats > 1 else []
+        self._info_arrays += ["infos"] if wanted else []
+        self._buffers = ReceiveBuffers(self._pool)
         self._seed_now: int | None = None
 
     def step(self, actions: ArrayLike, out: Out | None = None) -> Step:
-        """Steps every env; gives observation, reward, terminated, truncated and info.
+        """Step every env; return observation, reward, terminated, truncated and info.
 
         Args:
-            actions: One per row. A bad one raises, naming row and value, and no env moves.
-            out: Arrays for observation, reward, terminated and truncated to be written to, and returned.
+            actions: One per row. An invalid one raises an error that names row and value, and no env moves.
+            out: Arrays to write observation, reward, terminated and truncated to, and to return.
         """
         result = self._step(actions, out)
         if result[4]:
@@ -126,15 +126,15 @@ class ThreadRunner(Runner):
         return result
 
     def step_async(self, actions: ArrayLike) -> None:
-        """Sends every group on its way, with an action for each row."""
+        """Start a step of every env, with an action for each row."""
         given = np.asarray(actions)
         if given.shape[:1] != (self.num_envs,):
             raise ValueError(f"the actions have shape {list(given.shape)}: expected {self.num_envs} of them")
-        for group, rows in enumerate(self._arrivals.slices):
+        for group, rows in enumerate(self._buffers.slices):
             self.send(given[rows], group)
 
     def step_wait(self) -> Step:
-        """Waits for what `step_async` began."""
+        """Wait for the step that `step_async` started."""
         if self._pool.in_flight != self.num_groups:
             raise RuntimeError("step_wait needs the actions of step_async")
         batch = self._receive(self.num_groups, in_order=True)
@@ -146,14 +146,14 @@ class ThreadRunner(Runner):
         *,
         seed: int | Sequence[int | None] | None = None,
         options: Mapping[str, Any] | None = None,
-    ) -> Seen:
-        """Starts a new episode in every env, or in some; gives observation and info.
+    ) -> ObsInfo:
+        """Start a new episode in every env, or in some; return observation and info.
 
         Args:
             seed: A number gives every env a stream of its own, by its index; a sequence gives each env its own seed.
-                `None` goes on with the streams there are; the first of all resets then takes a seed from the system.
+                `None` continues the existing streams; the very first reset then takes a seed from the system.
             options: `reset_mask`, a bool for each env, limits the reset to some. Anything else is an option of the env
-                and holds from this reset on.
+                and applies from this reset on.
         """
         changes = dict(options or {})
         mask = changes.pop("reset_mask", None)
@@ -178,37 +178,37 @@ class ThreadRunner(Runner):
             self._seed_now = seeds if which is None else -1
 
     def _seed(self, seed: int, attempt: int = 0) -> None:
-        """Restarts every stream; `attempt` is part of its key, so that a repeated iteration draws anew."""
+        """Restart every stream; `attempt` is part of its key, so that a repeated iteration has other randomness."""
         self._pool.seed(seed, attempt)
         self._seed_now = seed
 
-    def _complete(self, obs: NDArray[Any], info: dict[str, Any]) -> Seen:
+    def _complete(self, obs: NDArray[Any], info: dict[str, Any]) -> ObsInfo:
         self._infos.complete(info, self.num_envs)
         return obs, info
 
     def group_rows(self, group: int) -> slice:
         """The rows of a group."""
-        return self._arrivals.slices[arguments.within("group", group, 0, self.num_groups - 1)]
+        return self._buffers.slices[arguments.within("group", group, 0, self.num_groups - 1)]
 
     def send(self, actions: ArrayLike, group: int) -> None:
-        """Sends one group on its way, with an action for each of its rows; `recv` hands it back."""
+        """Start a step of one group, with an action for each of its rows; `recv` returns the result."""
         self._pool.send(actions, group)
-        self._arrivals.expect(group, None)
+        self._buffers.set_target(group, None)
 
     def recv(self, count: int | None = None) -> Batch:
-        """Waits for the `count` (else `groups_per_batch`) groups that are ready first, or for all if fewer are sent."""
+        """Wait for the `count` groups that are ready first (default: `groups_per_batch`), or for all in flight."""
         return self._receive(self._wanted(count))
 
     def _receive(self, count: int, *, in_order: bool = False) -> Batch:
         groups, faulted = self._pool.recv(count)
         if in_order:
             groups = sorted(groups)
-        names = [*_OUTCOME, *self._told]
+        names = [*_OUTCOME, *self._info_arrays]
         if faulted:
             names.append("cut")
-        (obs, reward, terminated, truncated, *told), rows = self._arrivals.gather(groups, names)
-        info: dict[str, Any] = dict(zip(names[4:], told, strict=True))
-        if self._same_step and not self._arrivals.in_rollout(groups):
+        (obs, reward, terminated, truncated, *rest), rows = self._buffers.gather(groups, names)
+        info: dict[str, Any] = dict(zip(names[4:], rest, strict=True))
+        if self._same_step and not self._buffers.in_rollout(groups):
             finals = self._pool.finals(groups)
             if finals is not None:
                 info["finals"] = finals
@@ -217,17 +217,17 @@ class ThreadRunner(Runner):
         return Batch(obs, reward, terminated, truncated, info, tuple(groups), rows)
 
     def rollout(self, horizon: int) -> Rollout:
-        """Memory for `horizon` steps of every row, which groups can be sent to."""
+        """Return arrays for `horizon` steps of every row, which groups can write to."""
         return Rollout(self, horizon)
 
     def configure(self, options: Mapping[str, Any], envs: ArrayLike | None = None) -> None:
-        """Changes env options from each env's next reset on, in all envs or in those named by index."""
+        """Change env options from each env's next reset on, in all envs or in those named by index."""
         self._pool.configure(dict(options), None if envs is None else arguments.indices("envs", envs, self.env_count))
 
     def set_policies(self, table: ArrayLike) -> None:
-        """Says which policy plays each seat (`table[env, seat]`), from each env's next reset on.
+        """Set which policy plays each seat (`table[env, seat]`), from each env's next reset on.
 
-        `info["policy"]` of envs with several seats, and `policy` of a rollout, give the index back per row.
+        `info["policy"]` of envs with several seats, and `policy` of a rollout, hold the index per row.
         """
         self._pool.set_policies(arguments.policies(table, self.env_count, self.seats))
 
@@ -237,52 +237,51 @@ class ThreadRunner(Runner):
         return dict(zip(self.reward_terms, self._pool.weights(), strict=True))
 
     def set_reward_weights(self, weights: Mapping[str, float]) -> None:
-        """Sets the weights of the terms that are named, from the next step on."""
+        """Set the weights of the named terms, from the next step on."""
         changed = self.reward_weights
         for name, weight in weights.items():
             changed[arguments.one_of("reward term", name, changed)] = weight
         self._pool.set_weights(list(changed.values()))
 
     def get_state(self) -> dict[str, NDArray[Any]]:
-        """Every field of the envs' state, an entry per env; `elapsed_steps` counts the steps of the episode."""
+        """Return every field of the envs' state, an entry per env; `elapsed_steps` counts the episode's steps."""
         return self._pool.get_state()
 
-    def set_state(self, fields: Mapping[str, ArrayLike], envs: ArrayLike | None = None) -> Seen:
-        """Sets fields of all envs, or of those named by index; gives what every row sees now.
+    def set_state(self, fields: Mapping[str, ArrayLike], envs: ArrayLike | None = None) -> ObsInfo:
+        """Set fields of all envs, or of those named by index; return the observation and info of every row.
 
-        The envs play on from there, also if they were over. An impossible state is refused and changes nothing.
+        The envs continue from there, even if they were over. An impossible state is rejected and changes nothing.
         """
         which = list(range(self.env_count)) if envs is None else arguments.indices("envs", envs, self.env_count)
         return self._complete(*self._pool.set_state(dict(fields), which))
 
     def render(self) -> tuple[Any, ...] | None:
-        """Every env as it is now, as `render_mode` says; `None` if it says nothing."""
+        """Return a frame of every env in `render_mode`; `None` without one."""
         return None if self._renderer is None else self._renderer.render(self._pool, self._pool.options())
 
     def snapshot(self) -> bytes:
-        """The whole state of every env: fields, counters, random streams, current and pending options."""
+        """Return the whole state of every env: fields, counters, random streams, current and pending options."""
         return self._pool.snapshot()
 
-    def restore(self, state: bytes) -> Seen:
-        """Goes back to a snapshot, taken by this runner or an equal one; gives what every row sees now.
+    def restore(self, state: bytes) -> ObsInfo:
+        """Restore a snapshot of this runner or an equal one; return the observation and info of every row.
 
-        Threads and groups may differ. A snapshot that is foreign or damaged is refused and changes nothing.
+        Threads and groups may differ. A foreign or damaged snapshot is rejected and changes nothing.
         """
-        seen = self._complete(*self._pool.restore(state))
+        restored = self._complete(*self._pool.restore(state))
         self._seed_now = -1
-        return seen
+        return restored
 
-    def _told_episodes(self) -> _core._Episodes:
-        """The episodes that finished since the last call, as the trainer counts them."""
+    def _take_episodes(self) -> _core._Episodes:
         return self._pool.episodes()
 
     def faults(self) -> FaultReport:
-        """The envs that gave what they must not give, since the last call; each was cut and reset."""
+        """Return the faults since the last call: invalid outputs of envs, each of which was cut and reset."""
         count, first = self._pool.faults()
         return FaultReport(count, tuple(Fault(*fault) for fault in first))
 
     def close_extras(self, **kwargs: Any) -> None:
-        """Ends the threads; called by `close`, which may come at any time and more than once."""
+        """End the threads. Called by `close`, at any time and more than once."""
         self._pool.close()
 
     def __reduce__(self) -> NoReturn:

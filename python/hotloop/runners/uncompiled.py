@@ -1,4 +1,4 @@
-"""The native runner for compiled envs that Python itself runs: exceptions of the env are raised to the caller."""
+"""The native runner for compiled envs that run uncompiled: exceptions of the env are raised to the caller."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class UncompiledRunner(ThreadRunner):
-    """A `ThreadRunner` that raises what an env raised."""
+    """A `ThreadRunner` that raises the exceptions of its envs."""
 
     failures: Failures
 

@@ -1,71 +1,60 @@
-"""Worker processes, and the thread that watches over them: it notices who died, hangs or takes too much memory.
-
-The thread only notices and ends processes; what follows (a new process, a report) is the runner's, in its own thread.
-"""
+"""One worker process as its pool sees it: starting it, talking to it, ending it, and explaining how it ended."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import select
 import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Literal
 
+from hotloop.errors import EnvError
 from hotloop.runners.health import Limits
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
 _PACKAGE: Final = Path(__file__).resolve().parent.parent
-_LOOK: Final = 0.1
 _STDERR: Final = 2
+_POLL_SECONDS: Final = 0.2
+
+ProcessState = Literal["starting", "made", "ready", "lost"]
+"""`made`: it has made its envs, and the shared memory was described to it. `lost`: it ended, and was disposed of."""
 
 
-class Child:
-    """One worker process."""
+class WorkerProcess:
+    """A worker process and the connection to it."""
 
     def __init__(
         self, index: int, memory: int, life: int, order: dict[str, Any], python: str | None, limits: Limits
     ) -> None:
         self.index = index
-        self.state = "starting"
-        """Then `made`, `ready`, and `lost`."""
-        self.began = time.monotonic()
-        self.reason: tuple[str, str] | None = None
-        """Why the supervisor ended it: a kind and words."""
+        self.state: ProcessState = "starting"
+        self.started = time.monotonic()
+        self.kill_reason: tuple[str, str] | None = None
+        """The kind of fault and the text with which `kill` was called."""
         self.failure: tuple[str, str] | None = None
-        """What it said itself before it ended: words and a traceback."""
+        """The message and traceback that it sent before it ended."""
+        self._limits = limits
         ours, theirs = socket.socketpair()
-        self.black_box = os.memfd_create("hotloop-black-box")
+        self._black_box = os.memfd_create("hotloop-black-box")
         environment = dict(os.environ)
         if limits.cores is not None or "OMP_NUM_THREADS" not in environment:
             threads = str(limits.cores or 1)
             environment |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), threads)
-        files = (theirs.fileno(), memory, self.black_box, life)
+        files = (theirs.fileno(), memory, self._black_box, life)
+        boot = str(_PACKAGE / "runners" / "boot.py")
         with theirs:
             self.process = subprocess.Popen(
-                [
-                    python or sys.executable,
-                    "-P",
-                    str(_PACKAGE / "runners" / "boot.py"),
-                    str(_PACKAGE),
-                    *map(str, files),
-                ],
+                [python or sys.executable, "-P", boot, str(_PACKAGE), *map(str, files)],
                 pass_fds=files,
                 stdin=subprocess.DEVNULL,
-                # What envs print is for people; standard output is the program's own.
+                # Standard output belongs to this program; what envs print is for people.
                 stdout=_STDERR,
                 env=environment,
-                # Processes that an env starts end with it.
+                # Processes that an env starts are killed with its worker.
                 process_group=0,
             )
         self._swept = False
@@ -74,11 +63,11 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """The process."""
+        """The process id."""
         return self.process.pid
 
     def poll(self) -> int | None:
-        """Its exit code once it has ended; what it started and left behind is ended then."""
+        """Return the exit code once the process has ended; kill the processes that it left behind."""
         code = self.process.poll()
         if code is not None and not self._swept:
             self._swept = True
@@ -87,16 +76,40 @@ class Child:
         return code
 
     def messages(self, seconds: float = 0.0) -> list[Any]:
-        """What it has said since, or says within so many seconds."""
+        """Return the messages that have arrived, or that arrive within so many seconds."""
         found: list[Any] = []
         with contextlib.suppress(EOFError, OSError):
             while self.connection.poll(0.0 if found else seconds):
                 found.append(self.connection.recv())
         return found
 
-    def end(self, kind: str, why: str) -> None:
-        """Ends it by force; its Python stack goes to the black box first."""
-        self.reason = (kind, why)
+    def wait_for(self, expected: str) -> Any:
+        """Wait for a message during the pool's start, when any failure is the user's to see; return its content.
+
+        Raises:
+            EnvError: The worker failed to make its envs, ended, or took longer than the limit.
+        """
+        begin, limit = time.monotonic(), self._limits.start
+        # A process that an env started may hold the connection open after its worker's end.
+        while not self.connection.poll(_POLL_SECONDS) and self.poll() is None:
+            if limit is not None and time.monotonic() - begin > limit:
+                self.kill("timeout", "")
+                raise EnvError(f"worker {self.index} took more than {limit:g} s to make its envs\n{self.stack()}")
+        try:
+            message = self.connection.recv() if self.connection.poll() else None
+        except (EOFError, OSError):
+            message = None
+        if message is None:
+            ending = describe_exit(self.process.wait())
+            raise EnvError(f"worker {self.index} {ending} while it made its envs\n{self.stack()}".rstrip())
+        if message[0] == "failed":
+            raise EnvError(f"the env cannot be made: {message[1]}\n\n{message[2]}".rstrip())
+        assert message[0] == expected
+        return message[1] if len(message) > 1 else None
+
+    def kill(self, kind: str, why: str) -> None:
+        """Kill the process; its Python stack goes to the black box first."""
+        self.kill_reason = (kind, why)
         with contextlib.suppress(ProcessLookupError):
             self.process.send_signal(signal.SIGUSR1)
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -104,99 +117,41 @@ class Child:
             self.process.kill()
 
     def stack(self) -> str:
-        """What the black box has: the Python stack at the end, if the process could still write it."""
-        size = os.fstat(self.black_box).st_size
-        return os.pread(self.black_box, size, 0).decode(errors="replace")
+        """Return the Python stack in the black box, if the process could still write it."""
+        size = os.fstat(self._black_box).st_size
+        return os.pread(self._black_box, size, 0).decode(errors="replace")
+
+    def explain_exit(self, code: int) -> tuple[str, str, str]:
+        """Return the kind, message and traceback of the fault that ended the process."""
+        if self.kill_reason is not None:
+            return (*self.kill_reason, self.stack())
+        if self.failure is not None:
+            return ("raise", *self.failure)
+        hint = ", as the system does when memory runs out" if code == -signal.SIGKILL else ""
+        return "exit" if code >= 0 else "killed", f"its worker {describe_exit(code)}{hint}", self.stack()
 
     def resident(self) -> int:
-        """Bytes of memory it holds."""
+        """Return the bytes of memory that the process holds."""
         try:
             return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
         except (OSError, IndexError):
             return 0
 
     def dispose(self) -> None:
-        """Frees what this side holds of it."""
+        """Kill the process if it still runs, and free what this side holds of it."""
         if self.poll() is None:
             self.process.kill()
         self.process.wait()
         self.poll()
         self.connection.close()
-        os.close(self.black_box)
+        os.close(self._black_box)
 
 
-class Supervisor:
-    """Watches children from a thread of its own, and rings when the runner should look."""
-
-    def __init__(self, limits: Limits, alarm: Callable[[], None]) -> None:
-        self._limits = limits
-        self._alarm = alarm
-        self._children: tuple[Child, ...] = ()
-        self.pulse: NDArray[Any] | None = None
-        """When each worker's step and reset began, once there is shared memory."""
-        self._wake_read, self._wake_write = os.pipe()
-        self._stop = False
-        self._thread = threading.Thread(target=self._watch, name="hotloop-supervisor", daemon=True)
-        self._thread.start()
-
-    def watch(self, children: tuple[Child, ...]) -> None:
-        """These are the children now."""
-        self._children = children
-        os.write(self._wake_write, b"x")
-
-    def close(self) -> None:
-        """Ends the thread."""
-        self._stop = True
-        os.write(self._wake_write, b"x")
-        self._thread.join()
-        os.close(self._wake_read)
-        os.close(self._wake_write)
-
-    def _watch(self) -> None:
-        told: set[int] = set()
-        while not self._stop:
-            poll = select.poll()
-            poll.register(self._wake_read, select.POLLIN)
-            watched = [child for child in self._children if child.state != "lost" and child.pid not in told]
-            handles: list[int] = []
-            for child in watched:
-                with contextlib.suppress(OSError):
-                    handles.append(os.pidfd_open(child.pid))
-                    poll.register(handles[-1], select.POLLIN)
-                if child.state in ("starting", "made"):
-                    with contextlib.suppress(OSError):
-                        poll.register(child.connection.fileno(), select.POLLIN)
-            happened = poll.poll(_LOOK * 1000)
-            for handle in handles:
-                os.close(handle)
-            if any(fd == self._wake_read for fd, _ in happened):
-                os.read(self._wake_read, 4096)
-            for child in watched:
-                if child.poll() is not None:
-                    told.add(child.pid)
-                    self._alarm()
-                else:
-                    self._check(child)
-            if happened and any(child.state in ("starting", "made") and child.pid not in told for child in watched):
-                self._alarm()
-                # The runner reads what was said; without a pause this loop would ask again at once.
-                time.sleep(0.002)
-
-    def _check(self, child: Child) -> None:
-        limits, now = self._limits, time.monotonic()
-        if child.reason is not None:
-            return
-        if limits.memory is not None and child.resident() > limits.memory * 2**20:
-            child.end(
-                "memory", f"it held {child.resident() / 2**20:.0f} MB, more than runner.memory_limit {limits.memory}"
-            )
-        elif child.state in ("starting", "made"):
-            if limits.start is not None and now - child.began > limits.start:
-                child.end("timeout", f"its start took more than {limits.start:g} s")
-        elif self.pulse is not None:
-            step, reset = self.pulse[child.index].tolist()
-            if limits.reset is not None and now - reset > limits.reset:
-                child.end("timeout", f"a reset took more than runner.reset_timeout {limits.reset:g} s")
-            # A reset inside a step has a limit of its own.
-            elif limits.step is not None and now - step > limits.step and reset == float("inf"):
-                child.end("timeout", f"a step took more than runner.step_timeout {limits.step:g} s")
+def describe_exit(code: int) -> str:
+    """Return how a process ended, from its exit code as `subprocess` gives it."""
+    if code >= 0:
+        return f"exited with code {code}"
+    try:
+        return f"was killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was killed by signal {-code}"

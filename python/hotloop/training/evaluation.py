@@ -43,7 +43,7 @@ class EvaluationRunner(Protocol):
 
     def reset(self, *, seed: int) -> tuple[NDArray[Any], dict[str, Any]]: ...  # noqa: D102
     def step(self, actions: NDArray[Any]) -> tuple[NDArray[Any], Any, Any, Any, dict[str, Any]]: ...  # noqa: D102
-    def _told_episodes(self) -> _core._Episodes: ...
+    def _take_episodes(self) -> _core._Episodes: ...
 
 
 Progress = Callable[[int, int], object]
@@ -222,7 +222,7 @@ class _NativeRunner:
         self._pool.seed(seed)
         return self._pool.reset()
 
-    def _told_episodes(self) -> _core._Episodes:
+    def _take_episodes(self) -> _core._Episodes:
         return self._pool.episodes()
 
 
@@ -255,7 +255,7 @@ def _play(
 ) -> dict[int, list[_Episode]]:
     """Return the first episodes of every env, or of every row if rows end apart."""
     rows, size, spec = runner.num_envs, _unit_size(runner.env_spec), runner.env_spec
-    runner._told_episodes()
+    runner._take_episodes()
     obs, info = runner.reset(seed=seed)
     everyone = np.ones(rows, np.bool_)
     # Seats that nobody takes, and those of opponents, have no episodes.
@@ -294,7 +294,7 @@ def _play(
             players.end_episodes(over)
             total[over], length[over] = 0.0, 0
             # Asked for at every end, so that no row's first episode is pushed out of the list of recent ones.
-            told = runner._told_episodes()
+            told = runner._take_episodes()
             columns = (told[name] for name in ("rows", "numbers", "returns", "lengths", "extras"))
             for row, number, *result in zip(*columns, strict=True):
                 episode(int(row), int(number)).add(*result)

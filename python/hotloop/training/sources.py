@@ -278,7 +278,7 @@ class ServedSource:
 
     def episodes(self) -> _core._Episodes:
         """Return the episodes that finished since the last call."""
-        return self.runner._told_episodes()
+        return self.runner._take_episodes()
 
     def faults(self) -> int:
         """Return the number of env faults since the last call."""
@@ -329,9 +329,9 @@ class PythonSource(ServedSource):
     def restore(self, state: bytes) -> None:
         """Restore a snapshot; note how many envs had to start new episodes."""
         super().restore(state)
-        if self._runner.started_anew:
+        if self._runner.restarted_envs:
             self.notes = (
-                f"{self._runner.started_anew} of {self._runner.env_count} envs do not offer their state: "
+                f"{self._runner.restarted_envs} of {self._runner.env_count} envs do not offer their state: "
                 "their next episodes start now, from keyed seeds",
             )
 
