@@ -30,8 +30,8 @@ class Watch(Callback):
         """Every `track.interval` iterations."""
         split = report.time
         print(
-            f"{report.steps:>8} steps  return {report.return_recent:6.1f}  entropy {report.entropy:.2f}  "
-            f"kl {report.kl:.4f}  {report.steps_per_second:,.0f} steps/s  "
+            f"{report.steps:>8} steps  return {report.return_recent:6.1f}  entropy {report.losses['entropy']:.2f}  "
+            f"kl {report.losses['kl']:.4f}  {report.steps_per_second:,.0f} steps/s  "
             f"(env {split.env / split.total:.0%}, inference {split.inference / split.total:.0%}, "
             f"learn {split.learn / split.total:.0%})"
         )

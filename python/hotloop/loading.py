@@ -49,7 +49,7 @@ def checkpoint_policy(checkpoint: Checkpoint) -> Policy:
     """Return the policy of an open checkpoint."""
     try:
         spec = EnvSpec.from_json(checkpoint.manifest)
-        learner = _learner(checkpoint, spec)
+        learner = batch_policy(checkpoint, spec)
     except (KeyError, TypeError, ValueError, RuntimeError, MemoryError) as error:
         if isinstance(error, CheckpointError | ConfigError):
             raise
@@ -68,15 +68,17 @@ def load_table(checkpoint: Checkpoint) -> _core.QTable:
     return from_arrays(weights, table)
 
 
-def _learner(checkpoint: Checkpoint, spec: EnvSpec) -> BatchPolicy:
+def batch_policy(checkpoint: Checkpoint, spec: EnvSpec) -> BatchPolicy:
+    """Return the network or table of a checkpoint, for batches of an env with this spec."""
     manifest = checkpoint.manifest
     if "table" in manifest:
         from hotloop.tabular.player import TablePlayer
 
         return TablePlayer(load_table(checkpoint))
+    from hotloop.policies.spec import policy_spec_from_json
     from hotloop.ppo.learners import build_actor
 
-    learner = build_actor(spec, manifest["policy"], manifest["normalize_observations"])
+    learner = build_actor(spec, policy_spec_from_json(manifest["policy"]), manifest["normalize_observations"])
     weights, statistics = checkpoint.policy()
     learner.set_arrays(weights)
     learner.set_state(statistics)

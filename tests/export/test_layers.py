@@ -13,6 +13,7 @@ from hotloop.envs.spec import BoxObservation, DiscreteAction
 from hotloop.export.blueprint import Blueprint
 from hotloop.export.onnx import onnx_model
 from hotloop.export.program import torch_module
+from hotloop.policies.spec import NetworkSpec
 
 INPUTS, WIDTH, SIZE, ROWS = 3, 6, 5, 4
 Weights = dict[str, NDArray[np.float32]]
@@ -24,7 +25,7 @@ def drawn(shapes: dict[str, tuple[int, ...]]) -> Weights:
 
 
 def blueprint(weights: Weights, shape: list[int], **description: Any) -> Blueprint:
-    policy = {"hidden": [WIDTH], "activation": "tanh", "shared": True, "embedding": 0, "log_std": 0.0, **description}
+    policy = NetworkSpec.from_json({"hidden": [WIDTH], **description})
     observation = BoxObservation(tuple(shape), (), ())
     return Blueprint("it", {}, 0, policy, observation, DiscreteAction(2), False, weights, None, None)
 

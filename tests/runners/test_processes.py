@@ -73,6 +73,7 @@ def test_steps_by_one_native_call_are_those_of_one_after_the_other(env: str, mod
     # Whose infos are wanted is stepped by Python code.
     for infos in ([], ["success"]):
         with make(f"tests.runners.python_envs:{env}", 5, num_workers=0, autoreset_mode=mode, infos=infos) as runner:
+            assert runner._pool._local is not None
             assert (runner._pool._local._groups[0].stepper is None) == bool(infos)
             runner.set_reward_weights({"reward": 0.3})
             runner.reset(seed=3)

@@ -32,7 +32,7 @@ def a_record(home: Path) -> IterationReport:
 def kinds(record: IterationReport, changes: list[dict[str, Any]]) -> list[list[str]]:
     alerts = Alerts(100)
     steady: dict[str, Any] = {"episodes": 1000, "return_std": 10.0}
-    return [[kind for kind, _ in alerts.look(dataclasses.replace(record, **steady, **told))] for told in changes]
+    return [[kind for kind, _ in alerts.look(dataclasses.replace(record, **steady, **change))] for change in changes]
 
 
 def test_a_return_that_collapses_is_told_once_until_it_is_back(tmp_path: Path) -> None:
@@ -47,8 +47,10 @@ def test_noise_is_no_collapse(tmp_path: Path) -> None:
 
 
 def test_numbers_that_stop_being_finite_are_told_and_those_that_never_were_are_not(tmp_path: Path) -> None:
+    record = a_record(tmp_path)
     changes = [{"kl": math.nan}, {"kl": math.nan, "value_loss": math.inf}, {"kl": math.nan, "value_loss": math.inf}]
-    assert kinds(a_record(tmp_path), [{**told, "return_recent": math.nan} for told in changes]) == [
+    changed = [{"losses": record.losses | losses, "return_recent": math.nan} for losses in changes]
+    assert kinds(record, changed) == [
         [],
         ["not-finite"],
         [],

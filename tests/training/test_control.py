@@ -157,7 +157,7 @@ def test_a_controller_of_ones_own_sets_rates_and_ends_the_run(tmp_path: Path) ->
     end = Scripted("end", {6: Decision(learning_rate=0.125), 12: Decision(stop="enough")})
     run, heard = trained(tmp_path, {"ppo.learning_rate": 0.5}, rates, end)
     assert (run.ended, run.iterations) == ("controller", 12)
-    found = {record.iterations: (record.learning_rate, record.entropy_weight) for record in heard.records}
+    found = {record.iterations: (record.learning_rate, record.losses["entropy_weight"]) for record in heard.records}
     # The later of two controllers wins.
     assert (found[6], found[9]) == ((0.5, 0.0), (0.125, 0.5))
     assert [situation.iterations for situation in end.seen] == [0, 6, 12]

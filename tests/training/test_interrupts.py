@@ -5,14 +5,17 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import hotloop
+from hotloop.config import load_config
 from hotloop.training import Callback, Run, interrupts
 from hotloop.training.callbacks import CheckpointReport, EvaluationProgress, IterationReport
+from hotloop.training.start import begin
 from tests.training.processes import newest_policy, recorded
 
 SMALL: dict[str, Any] = {
@@ -44,23 +47,28 @@ class Signals(Callback):
             os.kill(os.getpid(), self.number)
 
 
-class StrikesEvaluation(Callback):
-    """Sends a signal while an evaluation is going on."""
+class DuringEvaluation(Callback):
+    """Asks for the run's end while an evaluation is going on."""
+
+    def __init__(self, ask: Callable[[], None]) -> None:
+        self._ask = ask
 
     def evaluating(self, report: EvaluationProgress) -> None:
         assert report.done < report.episodes
-        os.kill(os.getpid(), signal.SIGINT)
+        self._ask()
 
 
+@pytest.mark.parametrize("way", ["signal", "call"])
 @pytest.mark.parametrize("env", ["cartpole", "tests.runners.python_envs:counter"])
-def test_a_signal_gives_up_an_evaluation_which_comes_when_the_run_goes_on(env: str, tmp_path: Path) -> None:
+def test_a_request_to_end_abandons_an_evaluation_which_comes_on_resume(env: str, way: str, tmp_path: Path) -> None:
     config = {**SMALL, "runner.num_workers": 1, "train.checkpoint_every": 0, "train.evaluate_episodes": 30}
-
-    def begin(home: Path, *callbacks: Callback) -> Run:
-        return hotloop.train(env, steps=STEPS, config=config, name="run", home=home, callbacks=callbacks)
-
-    whole = begin(tmp_path / "whole")
-    run = begin(tmp_path, StrikesEvaluation())
+    whole = hotloop.train(env, steps=STEPS, config=config, name="run", home=tmp_path / "whole")
+    loaded = load_config(env, overrides={**config, "train.steps": STEPS})
+    ask = DuringEvaluation(
+        (lambda: os.kill(os.getpid(), signal.SIGINT)) if way == "signal" else (lambda: trainer.request_stop())
+    )
+    trainer = begin(loaded, name="run", home=tmp_path, callbacks=[ask])
+    run = trainer.run()
     assert (run.ended, run.iterations, run.evaluation) == ("interrupted", 5, None)
     assert (run.path / "checkpoints" / str(run.steps)).is_dir()
     again = hotloop.train(resume=run.path)
@@ -121,6 +129,7 @@ def test_a_later_signal_ends_it_at_once(tmp_path: Path, monkeypatch: pytest.Monk
 INTERRUPTED_IN_NATIVE_CODE = """
 import os, signal, sys, threading
 import hotloop
+from hotloop.config import load_config
 from hotloop.training import Callback, interrupts
 
 interrupts.SAME_REQUEST = 0.0

@@ -1,4 +1,4 @@
-"""A record's line says what the journal's own lines say."""
+"""A record's line has the content of the journal's own lines, with losses as entries of their own."""
 
 import json
 import math
@@ -38,4 +38,6 @@ def test_a_record_reads_the_same_by_template_and_by_the_general_encoder(report: 
     line = record_line(at, report)
     assert line.endswith(b"}\n")
     assert line.count(b"\n") == 1
-    assert json.loads(line) == json.loads(encode(at, {"event": "iteration", **vars(report)}))
+    record = {**vars(report), **report.losses}
+    del record["losses"]
+    assert json.loads(line) == json.loads(encode(at, {"event": "iteration", **record}))

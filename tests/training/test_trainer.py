@@ -129,7 +129,7 @@ def test_events_come_in_order_and_add_up(tmp_path: Path) -> None:
     for record in records:
         assert record.time.total == pytest.approx(record.seconds_in, rel=1e-6)
         assert record.gradient_steps == record.iterations_in * 4 * 2
-        assert math.isfinite(record.explained_variance)
+        assert math.isfinite(record.losses["explained_variance"])
     statistics = records[1].statistics
     assert statistics.weights.keys() == statistics.gradients.keys()
     assert sum(statistics.actions["shares"][0]) == pytest.approx(1)
@@ -142,7 +142,7 @@ def test_what_is_recorded_is_what_callbacks_are_told(tmp_path: Path) -> None:
     assert [line["event"] for line in lines] == ["iteration"] * 6 + ["evaluation"]
     for line, record in zip(lines, log.of("iteration"), strict=False):
         assert line["steps"] == record.steps
-        assert line["value_loss"] == pytest.approx(record.value_loss, rel=1e-8)
+        assert line["value_loss"] == pytest.approx(record.losses["value_loss"], rel=1e-8)
     assert json.loads((run.path / "run.json").read_text())["status"] == "finished"
 
 
@@ -243,7 +243,7 @@ def test_a_rollback_goes_to_the_last_checkpoint_with_half_the_rate_and_other_key
     records = log.of("iteration")
     assert [record.iterations for record in records] == [4, 8, 12, 12, 16, 20, 24]
     assert records[-1].learning_rate == records[0].learning_rate / 2
-    assert records[2].value_loss != records[3].value_loss
+    assert records[2].losses["value_loss"] != records[3].losses["value_loss"]
     lines = recorded(run.path)
     assert [line["iterations"] for line in lines if line["event"] == "iteration"] == [4, 8, 12, 16, 20, 24]
     assert run.steps == 24 * ITERATION

@@ -196,13 +196,14 @@ class LiveView(View):
             return _facts(("policy loss", "-"))
         if record.measures:
             return _facts(*((name.replace("_", " "), measured(value, 3)) for name, value in record.measures.items()))
+        losses = record.losses
         return _facts(
-            ("policy loss", measured(record.policy_loss, 3)),
-            ("value loss", measured(record.value_loss, 3)),
-            ("entropy", measured(record.entropy, 3)),
-            ("KL", measured(record.kl, 2)),
-            ("clipped", f"{record.clip_fraction:.1%}"),
-            ("explained", measured(record.explained_variance, 3)),
+            ("policy loss", measured(losses["policy_loss"], 3)),
+            ("value loss", measured(losses["value_loss"], 3)),
+            ("entropy", measured(losses["entropy"], 3)),
+            ("KL", measured(losses["kl"], 2)),
+            ("clipped", f"{losses['clip_fraction']:.1%}"),
+            ("explained", measured(losses["explained_variance"], 3)),
         )
 
     def _split(self, finished: Run | None) -> Table:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     )
     from hotloop.training.runs import Run
 
+_SHOWN_LOSSES = ("policy_loss", "value_loss", "entropy", "kl")
+
 
 def choose_view(*, as_json: bool, detailed: bool, is_last: bool = True) -> View:
     """Return the view for this output: JSON lines, a live view on a terminal, or plain lines.
@@ -45,7 +47,7 @@ class JsonLines(View):
 
     def __init__(self, *, is_last: bool = True) -> None:
         self._end = "end" if is_last else "run"
-        self._record: dict[str, object] = {}
+        self._record: dict[str, float] = {}
 
     def start(self, report: StartReport) -> None:
         """Emit the run's identity."""
@@ -65,10 +67,9 @@ class JsonLines(View):
 
     def iteration(self, report: IterationReport) -> None:
         """Keep the record for the next progress line."""
-        self._record = {
-            field: getattr(report, field)
-            for field in ("return_mean", "return_recent", "policy_loss", "value_loss", "entropy", "kl")
-        } | report.measures
+        losses = {name: report.losses[name] for name in _SHOWN_LOSSES if name in report.losses}
+        returns = {"return_mean": report.return_mean, "return_recent": report.return_recent}
+        self._record = returns | losses | report.measures
 
     def progress(self, report: ProgressReport) -> None:
         """Emit the progress with the last record."""

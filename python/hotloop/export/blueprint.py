@@ -11,7 +11,7 @@ import numpy as np
 from hotloop.envs.spec import Action, BytesObservation, ContinuousAction, EnvSpec, Observation
 from hotloop.errors import ExportError
 from hotloop.files import output_file
-from hotloop.policies.spec import padding
+from hotloop.policies.spec import NetworkSpec, padding
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -117,7 +117,7 @@ class Blueprint:
     env: str
     options: Mapping[str, Any]
     steps: int
-    description: Mapping[str, Any]
+    policy: NetworkSpec
     observation: Observation
     action: Action
     masked: bool
@@ -142,7 +142,7 @@ class Blueprint:
             env=manifest["env"],
             options=manifest["options"],
             steps=manifest["steps"],
-            description=manifest["policy"],
+            policy=NetworkSpec.from_json(manifest["policy"]),
             observation=spec.observation,
             action=spec.action,
             masked=spec.masked,
@@ -169,19 +169,18 @@ class Blueprint:
     @property
     def memory_len(self) -> int:
         """How many numbers a row remembers."""
-        return self._own_memory * (1 if self.description["shared"] else 2)
+        return self._own_memory * (1 if self.policy.shared else 2)
 
     @property
     def _own_memory(self) -> int:
-        kind = self.description.get("memory", "none")
-        if kind == "none":
+        if self.policy.memory == "none":
             return 0
-        return int(_KEPT[kind] * self.description["memory_size"] * self.description["memory_layers"])
+        return _KEPT[self.policy.memory] * self.policy.memory_size * self.policy.memory_layers
 
     def forward(self, ops: Operations[T], seen: T, mask: T | None, memory: T | None) -> Outputs[T]:
         """One step of every row."""
         x = self._features(ops, seen)
-        if self.description["shared"]:
+        if self.policy.shared:
             x, after = self._trunk(ops, x, "trunk.", "", memory)
             outputs, value = ops.split(self._layer(ops, x, "heads"), [self.outputs, 1])
         else:
@@ -220,17 +219,17 @@ class Blueprint:
 
     def _trunk(self, ops: Operations[T], x: T, dense: str, rest: str, memory: T | None) -> tuple[T, T | None]:
         """Convolutions, dense layers and memory: what they put out, and the memory after it."""
-        if self.description.get("encoder") == "cnn":
+        if self.policy.convolutions:
             x = self._convolutions(ops, x, rest)
         first = 0
         if self.observation.states:
-            if self.description["embedding"]:
+            if self.policy.embedding:
                 x = ops.picked(self._weight(ops, f"{dense}embedding.weight"), x)
             else:
                 picked = ops.picked(self._weight(ops, f"{dense}0.weight"), x)
                 x = self._activate(ops, ops.add(picked, self._weight(ops, f"{dense}0.bias")))
                 first = 1
-        for k in range(first, len(self.description["hidden"])):
+        for k in range(first, len(self.policy.hidden)):
             x = self._activate(ops, self._layer(ops, x, f"{dense}{k}"))
         return (x, None) if memory is None else self._remember(ops, x, rest, memory)
 
@@ -239,14 +238,14 @@ class Blueprint:
         x = ops.shaped(x, [1, *shape] if len(shape) == 2 else shape)
         if len(shape) == 3 and shape[2] <= shape[0]:
             x = ops.permuted(x, (0, 3, 1, 2))
-        for k, layer in enumerate(self.description["convolutions"]):
+        for k, layer in enumerate(self.policy.convolutions):
             name = f"{rest}conv.{k}"
             weight, bias = (self._weight(ops, f"{name}.{part}") for part in ("weight", "bias"))
             x = self._activate(ops, ops.convolution(x, weight, bias, layer[2], padding(layer)))
         return ops.flat(x)
 
     def _remember(self, ops: Operations[T], x: T, rest: str, memory: T) -> tuple[T, T]:
-        kind, size, layers = (self.description[key] for key in ("memory", "memory_size", "memory_layers"))
+        kind, size, layers = self.policy.memory, self.policy.memory_size, self.policy.memory_layers
         after = []
         for k, state in enumerate(ops.split(memory, [_KEPT[kind] * size] * layers)):
             name = f"{rest}memory.{k}"
@@ -273,7 +272,7 @@ class Blueprint:
         return x, ops.joined(after)
 
     def _activate(self, ops: Operations[T], x: T) -> T:
-        match self.description["activation"]:
+        match self.policy.activation:
             case "tanh":
                 return ops.tanh(x)
             case "relu":

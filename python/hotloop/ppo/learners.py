@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from hotloop import _core
 from hotloop.errors import ConfigError
 from hotloop.policies.protocol import BatchPolicy
-from hotloop.policies.spec import description, native_description, takes_cnn
+from hotloop.policies.spec import ModuleSpec, PolicySpec, policy_spec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -96,35 +96,41 @@ class Learner(BatchPolicy, Protocol):
         """Replace the parts that `state` has."""
 
     def set_opponents(self, policies: list[tuple[dict[str, Any], Arrays, Arrays]]) -> None:
-        """Set the frozen policies 1, 2, ...: description, weights and statistics of each."""
+        """Set the frozen policies 1, 2, ...: spec as JSON, weights and statistics of each."""
 
 
 class Choice(NamedTuple):
-    """The name of a learner, and why it was chosen."""
+    """The learner of a run."""
 
     name: str
     why: str
+    """Why the config needs it; empty where there is nothing to explain."""
+
+    def __str__(self) -> str:
+        reason = f": {self.why}" if self.why else ""
+        return f"native (CPU){reason}" if self.name == "native" else f"{self.name}{reason}"
 
 
 def choose(config: Config, spec: EnvSpec) -> Choice:
     """Return the learner that `train.learner` selects for an env with these spaces."""
     needs_torch = beyond_native(config, spec)
     if config.train.learner == "auto":
-        return Choice("torch", needs_torch) if needs_torch else Choice("native", "it serves this policy on the CPU")
+        return Choice("torch", needs_torch) if needs_torch else Choice("native", "")
     if config.train.learner == "native" and needs_torch:
         raise ConfigError(
             f"train.learner is native, but {needs_torch}, which only the torch learner does: "
             f"set train.learner=torch ({_INSTALL}), or leave that out"
         )
-    return Choice(config.train.learner, "train.learner names it")
+    return Choice(config.train.learner, "")
 
 
 def beyond_native(config: Config, spec: EnvSpec) -> str | None:
     """Return the part of a config that the native learner does not support, if there is one."""
-    if config.policy.module is not None:
-        return f"policy.module is {config.policy.module}"
-    if takes_cnn(config.policy, spec.observation):
-        return "policy.encoder is cnn" if config.policy.encoder == "cnn" else "policy.encoder auto is cnn for pictures"
+    policy = policy_spec(config.policy, spec.observation)
+    if isinstance(policy, ModuleSpec):
+        return f"policy.module is {policy.module}"
+    if policy.convolutions:
+        return "policy.encoder is cnn" if config.policy.encoder == "cnn" else "policy.encoder auto is cnn for images"
     if config.torch.device not in ("auto", "cpu"):
         return f"torch.device is {config.torch.device}"
     if config.torch.losses:
@@ -140,7 +146,7 @@ def build(
         return build_native(config, spec, rows, attempt=attempt, num_threads=num_threads)
     return torch_learner()(
         spec,
-        description(config.policy, spec.observation),
+        policy_spec(config.policy, spec.observation),
         config.torch,
         rows=rows,
         horizon=config.ppo.horizon,
@@ -161,7 +167,7 @@ def build_native(
     return _core.PpoLearner(
         spec.to_json(),
         None,
-        native_description(config.policy),
+        policy_spec(config.policy, spec.observation).to_json(),
         rows=rows,
         horizon=config.ppo.horizon,
         sequence_length=config.ppo.sequence_length,
@@ -173,9 +179,9 @@ def build_native(
     )
 
 
-def build_actor(spec: EnvSpec, policy: dict[str, Any], normalize: bool) -> _core.PpoLearner | TorchLearner:
+def build_actor(spec: EnvSpec, policy: PolicySpec, normalize: bool) -> _core.PpoLearner | TorchLearner:
     """Build a policy that only acts: native if possible."""
-    if "module" in policy or "encoder" in policy:
+    if not policy.native:
         from hotloop.config.models import TorchConfig
 
         return torch_learner()(
@@ -189,7 +195,14 @@ def build_actor(spec: EnvSpec, policy: dict[str, Any], normalize: bool) -> _core
             normalize_observations=normalize,
         )
     return _core.PpoLearner(
-        spec.to_json(), None, policy, rows=1, horizon=1, seed=0, num_threads=1, normalize_observations=normalize
+        spec.to_json(),
+        None,
+        policy.to_json(),
+        rows=1,
+        horizon=1,
+        seed=0,
+        num_threads=1,
+        normalize_observations=normalize,
     )
 
 

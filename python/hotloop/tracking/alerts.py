@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Final, Protocol
 
 # The fraction of the gained return that must be lost again.
@@ -23,6 +24,8 @@ class Record(Protocol):
     def return_std(self) -> float: ...  # noqa: D102
     @property
     def episodes(self) -> int: ...  # noqa: D102
+    @property
+    def losses(self) -> Mapping[str, float]: ...  # noqa: D102
 
 
 class Alerts:
@@ -62,7 +65,7 @@ class Alerts:
         return [("return-collapsed", f"the return collapsed: {now:.4g}, after {self._best:.4g}")]
 
     def _look_at_numbers(self, report: Record) -> list[tuple[str, str]]:
-        finite = {name for name in _NUMBERS if math.isfinite(getattr(report, name))}
+        finite = {name for name in _NUMBERS if math.isfinite(report.losses.get(name, math.nan))}
         self._measured |= finite
         broken = tuple(name for name in _NUMBERS if name in self._measured - finite)
         before, self._broken = self._broken, broken

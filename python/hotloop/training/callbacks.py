@@ -108,21 +108,15 @@ class IterationReport:
     length_mean: float
     terms: dict[str, float]
     metrics: dict[str, float]
-    policy_loss: float
-    value_loss: float
-    entropy: float
-    kl: float
-    clip_fraction: float
-    explained_variance: float
-    gradient_norm: float
-    epochs: float
+    losses: dict[str, float]
+    """Losses by name, as far as the algorithm has them. PPO: `policy_loss`, `value_loss`, `entropy`, `kl`,
+    `clip_fraction`, `gradient_norm`, `epochs`, `explained_variance` of the last iteration, and `entropy_weight`."""
     gradient_steps: int
     dropped: int
     """Non-finite gradient steps, which were skipped."""
     faults: int
     """Env faults; each env was reset."""
     learning_rate: float
-    entropy_weight: float
     time: TimeSplit
     measures: dict[str, float] = field(default_factory=dict)
     """Metrics of this algorithm only."""
@@ -210,8 +204,9 @@ class Callback:
 
     >>> class Losses(Callback):
     ...     def iteration(self, report):
-    ...         self.log({"loss_ratio": report.value_loss / report.policy_loss})
-    ...         return report.value_loss < 100
+    ...         losses = report.losses
+    ...         self.log({"loss_ratio": losses["value_loss"] / losses["policy_loss"]})
+    ...         return losses["value_loss"] < 100
     """
 
     def log(self, values: Mapping[str, float]) -> None:

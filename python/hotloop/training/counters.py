@@ -13,11 +13,12 @@ from hotloop.training.callbacks import IterationReport, Statistics, TimeSplit
 from hotloop.training.control import ControlState
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping
 
     from hotloop import _core
+    from hotloop.envs.spec import EnvSpec
+    from hotloop.training.iteration_stats import IterationStats
 
-_MEANS = ("policy_loss", "value_loss", "entropy", "kl", "clip_fraction", "gradient_norm", "epochs")
 # Episodes that a record lists one by one.
 _SAMPLE = 16
 
@@ -36,9 +37,10 @@ class Since:
     inference: float = 0.0
     copy: float = 0.0
     learn: float = 0.0
-    explained_variance: float = math.nan
-    sums: dict[str, float] = field(default_factory=lambda: dict.fromkeys(_MEANS, 0.0))
-    """Means per call, weighted by its iterations."""
+    sums: dict[str, float] = field(default_factory=dict)
+    """Losses by name, weighted by the iterations of each call."""
+    latest: dict[str, float] = field(default_factory=dict)
+    """Values by name of the last iteration."""
     episodes: int = 0
     length: int = 0
     total: float = 0.0
@@ -49,25 +51,28 @@ class Since:
     sample: list[list[float]] = field(default_factory=list)
     """Return and length of the first few episodes."""
 
-    def add(self, result: dict[str, Any], seconds: float) -> None:
-        """Add the result of a call of the learner that took this many seconds."""
-        self.iterations += result["iterations"]
-        self.steps += result["steps"]
-        self.gradient_steps += result["gradient_steps"]
-        self.dropped += result["dropped"]
-        self.explained_variance = result["explained_variance"]
-        for name in _MEANS:
-            self.sums[name] += result[name] * result["iterations"]
-        self.seconds += seconds
-        self.learn += result["seconds_learn"]
-        # Envs and policy share threads during collection; the elapsed time is divided in proportion to their CPU time.
-        copy = result.get("seconds_copy", 0.0)
-        collecting = max(0.0, result["seconds_total"] - result["seconds_learn"])
-        spent = result["seconds_env"] + result["seconds_inference"] + copy
-        share = collecting / spent if spent > 0.0 else 0.0
-        self.env += result["seconds_env"] * share
-        self.inference += result["seconds_inference"] * share
-        self.copy += copy * share
+    @classmethod
+    def from_json(cls, kept: dict[str, Any]) -> Self:
+        """Return the sums that a checkpoint kept; version 0.1 had one of the losses as a field of its own."""
+        given = dict(kept)
+        if "explained_variance" in given:
+            given["latest"] = {"explained_variance": given.pop("explained_variance")}
+        return cls(**given)
+
+    def add(self, stats: IterationStats) -> None:
+        """Add the stats of some iterations."""
+        self.iterations += stats.iterations
+        self.steps += stats.steps
+        self.gradient_steps += stats.gradient_steps
+        self.dropped += stats.dropped
+        for name, value in stats.losses.items():
+            self.sums[name] = self.sums.get(name, 0.0) + value * stats.iterations
+        self.latest = dict(stats.latest)
+        self.seconds += stats.seconds
+        self.env += stats.time.env
+        self.inference += stats.time.inference
+        self.copy += stats.time.copy
+        self.learn += stats.time.learn
 
     def add_episodes(self, finished: _core._Episodes) -> None:
         """Add finished episodes."""
@@ -118,6 +123,19 @@ class Counters:
         """Their mean, by an exact sum: it does not depend on the batches in which episodes arrived."""
         return math.fsum(self.recent) / len(self.recent) if self.recent else math.nan
 
+    def add(self, stats: IterationStats) -> None:
+        """Add the stats of some iterations."""
+        self.iterations += stats.iterations
+        self.steps += stats.steps
+        self.seconds += stats.seconds
+        self.since.add(stats)
+
+    def add_episodes(self, finished: _core._Episodes) -> None:
+        """Add finished episodes."""
+        self.episodes += finished["count"]
+        self.recent.extend(finished["returns"].tolist())
+        self.since.add_episodes(finished)
+
     def to_json(self) -> dict[str, Any]:
         """Return the part of a checkpoint that `from_json` reads."""
         return {**dataclasses.asdict(self), "recent": list(self.recent)}
@@ -129,23 +147,34 @@ class Counters:
             **{
                 **kept,
                 "recent": deque(kept["recent"], maxlen=recent),
-                "since": Since(**kept["since"]),
+                "since": Since.from_json(kept["since"]),
                 "control": ControlState.from_json(kept["control"]) if "control" in kept else ControlState(),
                 "evaluation": kept["evaluation"] and Evaluation(**kept["evaluation"]),
                 "best": kept["best"] and Evaluation(**kept["best"]),
             }
         )
 
-    def report(
+    def take_report(
         self,
-        settings: dict[str, Any],
-        terms: Sequence[str],
-        metrics: Sequence[str],
-        statistics: Statistics | None,
-        measures: dict[str, float] | None = None,
+        spec: EnvSpec,
+        *,
+        learning_rate: float,
+        coefficients: Mapping[str, float] | None = None,
+        statistics: Statistics | None = None,
+        measures: Mapping[str, float] | None = None,
     ) -> IterationReport:
-        """Return the record of the iterations since the last one."""
-        since = self.since
+        """Return the record of the iterations since the last one, and begin the next.
+
+        Args:
+            spec: The env's spec, which names the reward terms and metrics.
+            learning_rate: Of the last iteration.
+            coefficients: Of the last iteration's loss, by name; they are recorded with the losses.
+            statistics: Of weights, gradients and actions.
+            measures: Metrics of this algorithm only.
+        """
+        since, self.since = self.since, Since()
+        terms, metrics = spec.terms, spec.metrics
+        losses = {name: _ratio(total, since.iterations) for name, total in since.sums.items()}
         mean = _ratio(since.total, since.episodes)
         variance = _ratio(since.square, since.episodes) - mean * mean
         extra = [_ratio(total, since.episodes) for total in since.extra]
@@ -168,15 +197,13 @@ class Counters:
             length_mean=_ratio(since.length, since.episodes),
             terms=dict(zip(terms, extra, strict=False)),
             metrics=dict(zip(metrics, extra[len(terms) :], strict=False)),
-            **{name: _ratio(since.sums[name], since.iterations) for name in _MEANS},
-            explained_variance=since.explained_variance,
+            losses={**losses, **since.latest, **(coefficients or {})},
             gradient_steps=since.gradient_steps,
             dropped=since.dropped,
             faults=since.faults,
-            learning_rate=settings["learning_rate"],
-            entropy_weight=settings["entropy"],
+            learning_rate=learning_rate,
             time=TimeSplit(since.env, since.inference, since.copy, since.learn, max(0.0, since.seconds - known)),
-            measures=measures or {},
+            measures=dict(measures or {}),
             sample=since.sample,
             statistics=statistics,
         )

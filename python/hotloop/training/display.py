@@ -206,7 +206,7 @@ def trouble_line(report: TroubleReport | ControlReport) -> str:
 
 def _measures(record: IterationReport) -> str:
     """The algorithm's own metrics, as text."""
-    metrics = record.measures or {"entropy": record.entropy}
+    metrics = record.measures or {"entropy": record.losses["entropy"]}
     return ", ".join(f"{name.replace('_', ' ')} {measured(value, 3)}" for name, value in metrics.items())
 
 
@@ -242,12 +242,11 @@ def evaluation_line(report: EvaluationReport) -> str:
 
 def in_detail(report: IterationReport) -> list[str]:
     """All values of a record, for debugging."""
+    named = report.losses | report.measures
     lines = [
         f"iteration {report.iterations}, step {report.steps}: return {measured(report.return_mean)}, "
-        f"policy loss {measured(report.policy_loss)}, value loss {measured(report.value_loss)}, "
-        f"entropy {measured(report.entropy)}, kl {measured(report.kl)}, clipped {measured(report.clip_fraction)}, "
-        f"gradient norm {measured(report.gradient_norm)}, explained variance {measured(report.explained_variance)}, "
-        f"dropped {report.dropped}, faults {report.faults}"
+        + "".join(f"{name.replace('_', ' ')} {measured(value)}, " for name, value in named.items())
+        + f"dropped {report.dropped}, faults {report.faults}"
     ]
     if report.statistics is not None:
         for kind in ("weights", "gradients"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
@@ -88,35 +89,34 @@ def evaluate(
         top: Collects the best episodes.
         reward_weights: Weights of reward terms that differ from 1.
         opponents: Frozen policies that play some seats; their returns do not count.
-        progress: Called after every step.
+        progress: Called after every step with the episodes that are done; an exception ends the evaluation.
     """
     played: list[_Episode] = []
     for first in range(0, episodes, _AT_ONCE):
         envs = range(first, min(first + _AT_ONCE, episodes))
-        runner = _NativeRunner(env, options, envs, num_threads, action_repeat)
-        runner.set_reward_weights(reward_weights or {})
-        policies = [policy]
-        if opponents is not None:
-            policies += opponents.policies
-            runner.set_policies(opponents.table(envs))
-        taken: list[NDArray[Any]] | None = None if top is None else []
-        found = _play(
-            Players(policies, runner.num_envs),
-            runner,
-            quota=1,
-            seed=seed,
-            deterministic=deterministic,
-            first_row=first * runner.env_spec.seats,
-            taken=taken,
-            progress=None if progress is None else partial(_shifted, progress, len(played), episodes),
-        )
-        played += [episode for episodes_of_env in found.values() for episode in episodes_of_env]
-        if top is not None and taken is not None:
-            returns = np.zeros(runner.num_envs)
-            for unit, (episode, *_) in found.items():
-                returns[unit * runner.env_spec.seats] = episode.total
-            top.add(first, runner.env_spec.seats, taken, returns)
-        runner.close()
+        with closing(_NativeRunner(env, options, envs, num_threads, action_repeat)) as runner:
+            runner.set_reward_weights(reward_weights or {})
+            policies = [policy]
+            if opponents is not None:
+                policies += opponents.policies
+                runner.set_policies(opponents.table(envs))
+            taken: list[NDArray[Any]] | None = None if top is None else []
+            found = _play(
+                Players(policies, runner.num_envs),
+                runner,
+                quota=1,
+                seed=seed,
+                deterministic=deterministic,
+                first_row=first * runner.env_spec.seats,
+                taken=taken,
+                progress=None if progress is None else partial(_shifted, progress, len(played), episodes),
+            )
+            played += [episode for episodes_of_env in found.values() for episode in episodes_of_env]
+            if top is not None and taken is not None:
+                returns = np.zeros(runner.num_envs)
+                for unit, (episode, *_) in found.items():
+                    returns[unit * runner.env_spec.seats] = episode.total
+                top.add(first, runner.env_spec.seats, taken, returns)
     return _summary(played, runner)
 
 
@@ -140,7 +140,7 @@ def evaluate_on(
         seed: Key of all randomness.
         deterministic: Whether to take the most probable actions.
         opponents: Frozen policies that play some seats; their returns do not count.
-        progress: Called after every step.
+        progress: Called after every step with the episodes that are done; an exception ends the evaluation.
     """
     quota = -(-episodes * _unit_size(runner.env_spec) // runner.num_envs)
     found = _play(
@@ -265,6 +265,7 @@ def _play(
     # Of the episodes that are not over.
     total, length = np.zeros(rows), np.zeros(rows, np.int64)
     width = len(spec.terms) + len(spec.metrics)
+    done = 0
 
     def episode(row: int, number: int) -> _Episode:
         of_unit = found.setdefault(row // size, {})
@@ -294,8 +295,8 @@ def _play(
             players.end_episodes(over)
             total[over], length[over] = 0.0, 0
             # Asked for at every end, so that no row's first episode is pushed out of the list of recent ones.
-            told = runner._take_episodes()
-            columns = (told[name] for name in ("rows", "numbers", "returns", "lengths", "extras"))
+            ended = runner._take_episodes()
+            columns = (ended[name] for name in ("rows", "numbers", "returns", "lengths", "extras"))
             for row, number, *result in zip(*columns, strict=True):
                 episode(int(row), int(number)).add(*result)
             done = sum(min(quota, len(of_unit)) for of_unit in found.values())

@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and SIGHUP: the first signal requests a clean end, a later one ends at once."""
+"""Requests to end a run cleanly: a call, or Ctrl-C, SIGTERM and SIGHUP, of which a second one ends at once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SAME_REQUEST: Final = 1.0
 
 
 class Interrupted(Exception):  # noqa: N818  # a request, not an error
-    """Raised out of work that a signal abandoned."""
+    """Raised out of work that a request to end abandoned."""
 
 
 class Interrupts:
@@ -25,6 +25,7 @@ class Interrupts:
 
     def __init__(self) -> None:
         self.asked = False
+        """Whether a clean end was requested."""
         self._raises = False
         self._first = 0.0
         self._before: dict[int, Any] = {}
@@ -42,13 +43,22 @@ class Interrupts:
     ) -> None:
         self._restore()
 
+    def request(self) -> None:
+        """Request a clean end; from any thread."""
+        if not self.asked:
+            self.asked, self._first = True, time.monotonic()
+
+    def check(self) -> None:
+        """Raise `Interrupted` if a clean end was requested."""
+        if self.asked:
+            raise Interrupted
+
     @contextlib.contextmanager
     def raising(self) -> Iterator[None]:
         """While entered, a signal also raises `Interrupted`: for long work that can be abandoned."""
         self._raises = True
         try:
-            if self.asked:
-                raise Interrupted
+            self.check()
             yield
         finally:
             self._raises = False
@@ -56,7 +66,7 @@ class Interrupts:
     def _note(self, number: int, frame: FrameType | None) -> None:
         now = time.monotonic()
         if not self.asked:
-            self.asked, self._first = True, now
+            self.request()
             if self._raises:
                 self._raises = False
                 raise Interrupted

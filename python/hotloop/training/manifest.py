@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from hotloop import _core
@@ -49,3 +50,12 @@ def check_ownership(checkpoint: Checkpoint, expected: Mapping[str, Any]) -> None
             raise UnusableCheckpointError(
                 f"the checkpoint {checkpoint.path} belongs to another run: its {key} is {found!r}, not {value!r}"
             )
+
+
+@contextlib.contextmanager
+def check_fit(checkpoint: Checkpoint) -> Iterator[None]:
+    """Raise errors of restoring a checkpoint as `UnusableCheckpointError`."""
+    try:
+        yield
+    except (AttributeError, KeyError, TypeError, ValueError, RuntimeError) as error:
+        raise UnusableCheckpointError(f"the checkpoint {checkpoint.path} does not fit this run: {error}") from None

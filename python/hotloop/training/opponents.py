@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hotloop.envs.spec import EnvSpec
 from hotloop.errors import ConfigError
-from hotloop.ppo.learners import build_actor
+from hotloop.loading import batch_policy
+from hotloop.policies.spec import policy_spec_from_json
 from hotloop.training import checkpoint as checkpoints
 from hotloop.training.checkpoint import Checkpoint
 from hotloop.training.lookup import find_run
@@ -87,9 +88,9 @@ class Opponents:
                     f"opponents.policies has {name!r}, which was trained on {manifest['env']} with other spaces: "
                     f"{trained.observation} and {trained.action}, not {self._spec.observation} and {self._spec.action}"
                 )
-            if learner == "native" and (other := {"module", "encoder"} & manifest["policy"].keys()):
+            if learner == "native" and not policy_spec_from_json(manifest["policy"]).native:
                 raise ConfigError(
-                    f"opponents.policies has {name!r}, whose policy has {'a '.join(['', *sorted(other)])} of its own: "
+                    f"opponents.policies has {name!r}, whose policy only the torch learner can build: "
                     "set train.learner=torch"
                 )
 
@@ -108,19 +109,12 @@ class Opponents:
         return [f"opponents play seat {seats}{share}: {'; '.join(self._names)}"]
 
     def frozen(self) -> list[tuple[dict[str, Any], checkpoints.Arrays, checkpoints.Arrays]]:
-        """Return description, weights and statistics of each, as learners take them."""
+        """Return spec, weights and statistics of each, as learners take them."""
         return [(each.manifest["policy"], *each.policy()) for each in self._found]
 
     def players(self) -> list[BatchPolicy]:
         """Return policies that act, for evaluations."""
-        made: list[BatchPolicy] = []
-        for opponent in self._found:
-            manifest, (weights, statistics) = opponent.manifest, opponent.policy()
-            player = build_actor(self._spec, manifest["policy"], manifest["normalize_observations"])
-            player.set_arrays(weights)
-            player.set_state({name: array for name, array in statistics.items() if name.startswith("observations.")})
-            made.append(player)
-        return made
+        return [batch_policy(opponent, self._spec) for opponent in self._found]
 
     def table(self, envs: range, share: float | None = None) -> list[list[int]]:
         """Return the policy of each seat: opponents take turns over the envs that have any."""
@@ -141,6 +135,6 @@ class Opponents:
         return self.table(envs, share=1.0)
 
     def names(self, env: int) -> list[str]:
-        """Return who plays each seat of an evaluation's env, in words."""
+        """Return the name of the policy that plays each seat of an evaluation's env."""
         (row,) = self.evaluation_table(range(env, env + 1))
         return [LEARNER if policy == 0 else self._names[policy - 1] for policy in row]

@@ -8,31 +8,41 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Mapping
+from functools import lru_cache
 from itertools import chain
 from math import isfinite
 from operator import attrgetter
-from typing import Any, Final
+from typing import Any, Final, get_type_hints
 
 from hotloop.text import plain
 from hotloop.training.callbacks import IterationReport, TimeSplit
 
-_NUMBERS: Final = [field for field in dataclasses.fields(IterationReport) if field.type in ("int", "float")]
+_FORMATS: Final = {int: "%d", float: "%.9g"}
+_NUMBERS: Final = {name: kind for name, kind in get_type_hints(IterationReport).items() if kind in _FORMATS}
 _TIMES: Final = [field.name for field in dataclasses.fields(TimeSplit)]
-_numbers: Final = attrgetter(*(field.name for field in _NUMBERS), *(f"time.{name}" for name in _TIMES))
-_TEMPLATE: Final = ",".join(
-    [
-        '{"event":"iteration"',
-        *(f'"{field.name}":{"%d" if field.type == "int" else "%.9g"}' for field in _NUMBERS),
-        '"time":{' + ",".join(f'"{name}":%.9g' for name in _TIMES) + "}",
-    ]
-)
-_OF_TEXTS: Final = _TEMPLATE.replace("%d", "%s").replace("%.9g", "%s")
+_numbers: Final = attrgetter(*_NUMBERS, *(f"time.{name}" for name in _TIMES))
+
+
+@lru_cache(maxsize=16)
+def _template(losses: tuple[str, ...], finite: bool) -> str:
+    """Return the template of the line's first part; numbers that may not be finite are given as texts."""
+    formats = _FORMATS if finite else dict.fromkeys(_FORMATS, "%s")
+    real = formats[float]
+    return ",".join(
+        [
+            '{"event":"iteration"',
+            *(f'"{name}":{formats[kind]}' for name, kind in _NUMBERS.items()),
+            '"time":{' + ",".join(f'"{name}":{real}' for name in _TIMES) + "}",
+            *(f"{json.dumps(name).replace('%', '%%')}:{real}" for name in losses),
+        ]
+    )
 
 
 def record_line(at: float, report: IterationReport) -> bytes:
-    """Return the same line as the journal's general encoder, except that whole floats have no decimal point."""
-    numbers = _numbers(report)
-    head = _TEMPLATE % numbers if all(map(isfinite, numbers)) else _OF_TEXTS % tuple(map(_number, numbers))
+    """Return a record with its losses as entries of their own; whole floats have no decimal point."""
+    numbers = (*_numbers(report), *report.losses.values())
+    finite = all(map(isfinite, numbers))
+    head = _template(tuple(report.losses), finite) % (numbers if finite else tuple(map(_number, numbers)))
     statistics = "null" if report.statistics is None else _general(report.statistics)
     return (
         f'{head},"terms":{_object(report.terms)},"metrics":{_object(report.metrics)},'

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from hotloop.errors import CheckpointError
 from hotloop.tracking import journal
@@ -23,14 +24,25 @@ def replay_records(run: Path, steps: int, alerts: Alerts) -> None:
         return  # a damaged journal does not keep a run from going on, and its readers report the damage
     for event in events:
         if event["event"] == "iteration":
-            alerts.look(_Record(event))
+            alerts.look(_Record.of(event))
 
 
-class _Record(SimpleNamespace):
-    """A record as the alerts look at it; what the journal does not have is not a number."""
+@dataclass(frozen=True)
+class _Record:
+    """The part of a recorded iteration that alerts depend on."""
 
-    def __init__(self, event: dict[str, Any]) -> None:
-        super().__init__(**{key: math.nan if value is None else value for key, value in event.items()})
+    return_recent: float
+    return_std: float
+    episodes: int
+    losses: Mapping[str, float]
 
-    def __getattr__(self, name: str) -> float:
-        return math.nan
+    @classmethod
+    def of(cls, event: Mapping[str, Any]) -> Self:
+        numbers = {key: math.nan if value is None else value for key, value in event.items()}
+        return cls(
+            return_recent=numbers["return_recent"],
+            return_std=numbers["return_std"],
+            episodes=numbers["episodes"],
+            # The journal has losses as entries of their own, beside all others.
+            losses={key: value for key, value in numbers.items() if isinstance(value, float | int)},
+        )

@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 from hotloop.envs.registry import is_native
 from hotloop.episodes.best_replays import Top
-from hotloop.errors import CheckpointError, ConfigError, UnusableCheckpointError
+from hotloop.errors import CheckpointError, ConfigError
 from hotloop.policies.evaluation import Evaluation
-from hotloop.policies.spec import description
+from hotloop.policies.spec import policy_spec
 from hotloop.ppo.learners import Learner, build, choose
 from hotloop.ppo.schedules import Schedules
 from hotloop.training import checkpoint as checkpoints
 from hotloop.training.controllers import controllers_from
-from hotloop.training.counters import Counters, Since
+from hotloop.training.counters import Counters
 from hotloop.training.evaluation import Opponents as EvaluationOpponents
 from hotloop.training.evaluation import Progress, evaluate, evaluate_on, evaluation_seed
-from hotloop.training.manifest import check_ownership, identity, manifest
+from hotloop.training.iteration_stats import IterationStats
+from hotloop.training.manifest import check_fit, check_ownership, identity, manifest
 from hotloop.training.opponents import Opponents
 from hotloop.training.session_protocol import Summary
 from hotloop.training.sources import make_runner, make_source
@@ -92,8 +93,8 @@ class Session:
     def _learner_name(self) -> str:
         return choose(self.config, self.spec).name
 
-    def _policy_spec(self) -> dict[str, Any]:
-        return description(self.config.policy, self.spec.observation)
+    def _policy_json(self) -> dict[str, Any]:
+        return policy_spec(self.config.policy, self.spec.observation).to_json()
 
     def summary(self) -> Summary:
         """Return a summary for people."""
@@ -101,7 +102,7 @@ class Session:
         sizes = config.policy.module or _sizes(config.policy)
         weights = self.learner.parameters
         return Summary(
-            learner=f"{chosen.name}: {chosen.why}",
+            learner=str(chosen),
             work=f"{config.runner.num_envs} envs x {config.ppo.horizon} steps, policy {sizes} ({weights} weights)",
             parameters=weights,
             num_threads=self.learner.num_threads,
@@ -183,18 +184,11 @@ class Session:
         """Run up to `count` iterations, which share their settings; none starts after `seconds`."""
         start = time.perf_counter()
         result = self.source.advance(self.learner, self.settings_now(), count, seconds, heartbeat)
-        spent = time.perf_counter() - start
-        self.counters.iterations += result["iterations"]
-        self.counters.steps += result["steps"]
-        self.counters.seconds += spent
-        self.counters.since.add(result, spent)
+        self.counters.add(IterationStats.from_ppo(result, time.perf_counter() - start))
 
     def gather(self) -> None:
         """Add the episodes and faults that the core has counted since the last call."""
-        finished = self.source.episodes()
-        self.counters.episodes += finished["count"]
-        self.counters.recent.extend(finished["returns"].tolist())
-        self.counters.since.add_episodes(finished)
+        self.counters.add_episodes(self.source.episodes())
         self.counters.since.faults += self.source.faults()
 
     def record(self, *, with_statistics: bool) -> IterationReport:
@@ -205,9 +199,12 @@ class Session:
             from hotloop.training.statistics import statistics
 
             found = statistics(self.learner, settings, self.spec.action)
-        report = self.counters.report(settings, self.spec.terms, self.spec.metrics, found)
-        self.counters.since = Since()
-        return report
+        return self.counters.take_report(
+            self.spec,
+            learning_rate=settings["learning_rate"],
+            coefficients={"entropy_weight": settings["entropy"]},
+            statistics=found,
+        )
 
     def evaluate(self, progress: Progress | None = None) -> Evaluation:
         """Play the run's evaluation episodes under the current conditions; `top` has the best of them."""
@@ -277,7 +274,7 @@ class Session:
             date=date,
         )
         facts |= {
-            "policy": self._policy_spec(),
+            "policy": self._policy_json(),
             "normalize_observations": self.config.ppo.normalize_observations,
             "action_repeat": self.config.runner.action_repeat,
             "learners": self._learners,
@@ -302,20 +299,18 @@ class Session:
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Restore a checkpoint; after a rollback all random streams restart with new keys."""
-        expected = {**identity(self.config), "policy": self._policy_spec()}
+        expected = {**identity(self.config), "policy": self._policy_json()}
         if len(self.opponents):
             expected["opponents"] = self.opponents.hashes
         check_ownership(checkpoint, expected)
         attempt = self.counters.attempt
         state, envs, counters = checkpoint.state()
         weights, _ = checkpoint.policy()
-        try:
+        with check_fit(checkpoint):
             self.learner.set_arrays(weights)
             self.learner.set_state(state)
             self.source.restore(envs)
             restored = Counters.from_json(counters, self.config.train.until_episodes)
-        except (AttributeError, KeyError, TypeError, ValueError, RuntimeError) as error:
-            raise UnusableCheckpointError(f"the checkpoint {checkpoint.path} does not fit this run: {error}") from None
         self._compare_learners(checkpoint.manifest)
         self.counters = restored
         # Snapshots of process workers do not carry these.

@@ -117,7 +117,7 @@ def open_session(
     if config.train.algorithm != "ppo":
         from hotloop.training.tabular_session import TabularSession
 
-        return TabularSession(config, first=first, attempt=attempt, debug=debug)
+        return TabularSession(config, first=first, attempt=attempt)
     from hotloop.training.session import Session
 
     return Session(config, first=first, opponents=opponents, attempt=attempt, debug=debug)

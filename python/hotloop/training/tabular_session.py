@@ -1,4 +1,4 @@
-"""A table that learns in a run: the engine, its counters, and how they go to a checkpoint and come back."""
+"""A tabular training session: the engine and its counters, saved to and restored from checkpoints."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 from hotloop.config.tabular.settings import settings, threads
 from hotloop.config.tabular.spaces import spaces
-from hotloop.errors import CheckpointError, TrainingError, UnusableCheckpointError
+from hotloop.errors import CheckpointError, TrainingError
 from hotloop.policies.evaluation import Evaluation
 from hotloop.tabular.engines import make_engine
 from hotloop.tabular.evaluation import evaluate_exactly, exact_options
 from hotloop.tabular.player import TablePlayer, from_arrays, to_arrays
 from hotloop.training import checkpoint as checkpoints
-from hotloop.training.counters import Counters, Since
+from hotloop.training.callbacks import TimeSplit
+from hotloop.training.counters import Counters
 from hotloop.training.evaluation import Progress, evaluate, evaluation_seed
-from hotloop.training.manifest import check_ownership, identity, manifest
+from hotloop.training.iteration_stats import IterationStats
+from hotloop.training.manifest import check_fit, check_ownership, identity, manifest
 from hotloop.training.session_protocol import Summary
 
 if TYPE_CHECKING:
@@ -32,21 +34,17 @@ if TYPE_CHECKING:
     from hotloop.training.checkpoint import Arrays, Checkpoint
     from hotloop.training.control import Controller, Decision
 
-_NOT_OURS = ("policy_loss", "value_loss", "entropy", "kl", "clip_fraction", "gradient_norm", "epochs")
-
 
 class TabularSession:
     """A table with its envs, at the start of a run or at one of its checkpoints.
 
     Args:
-        config: The run's.
-        first: Another run's table to begin with.
-        attempt: Part of every random key.
+        config: The run's config.
+        first: Another run's table to start from.
+        attempt: Number of rollbacks; part of every random key.
     """
 
-    def __init__(
-        self, config: Config, *, first: tuple[Arrays, Arrays] | None = None, attempt: int = 0, debug: bool = False
-    ) -> None:
+    def __init__(self, config: Config, *, first: tuple[Arrays, Arrays] | None = None, attempt: int = 0) -> None:
         self.config = config
         self.spaces = spaces(config)
         self.engine = make_engine(config, self.spaces, settings(config, attempt=attempt))
@@ -55,10 +53,10 @@ class TabularSession:
         self.top: Top | None = None
         self._error = [0.0, 0]
         if first is not None:
-            self._begin_with(first[0])
+            self._set_first_table(first[0])
 
     def summary(self) -> Summary:
-        """What learns, in words."""
+        """Return a summary for people."""
         tabular = self.config.tabular
         kind = (
             f"{tabular.table} table of {self.spaces.states} states x {self.spaces.actions} actions, {tabular.storage}"
@@ -73,51 +71,46 @@ class TabularSession:
 
     @property
     def learning_rate(self) -> float:
-        """The first one; schedules go by transition."""
+        """The initial learning rate: schedules advance per transition, inside the engine."""
         return self.config.tabular.learning_rate
 
     def next_change(self) -> int | None:
-        """Schedules go by transition, inside the engine."""
+        """Return `None`: schedules advance per transition, inside the engine."""
         return None
 
     def workers(self) -> tuple[WorkerHealth, ...]:
-        """Nothing: tables are trained in this process."""
+        """Return nothing: tables are trained in this process."""
         return ()
 
     def take_faults(self) -> list[Fault]:
-        """Nothing: envs of tables run in this process and raise."""
+        """Return nothing: the envs run in this process, and their exceptions are raised."""
         return []
 
     def promises(self, until: float) -> bool:
-        """Whether an evaluation may confirm that this return is reached; what explores is no measure of it."""
+        """Return whether an evaluation may confirm that this mean return is reached.
+
+        Exact evaluations are cheap and always worth it: returns of exploring episodes say little.
+        """
         if exact_options(self.config.env.name, self.config.env.options) is not None:
             return True
         return self.counters.return_recent >= until
 
     def advance(self, count: int, seconds: float, heartbeat: Heartbeat | None = None) -> None:
-        """Makes up to `count` iterations; none begins after these seconds."""
+        """Run up to `count` iterations; none starts after `seconds`."""
         start = time.perf_counter()
         iterations, steps = self.engine.advance(count, seconds)
         spent = time.perf_counter() - start
-        self.counters.iterations += iterations
-        self.counters.steps += steps
-        self.counters.seconds += spent
-        told = {"iterations": iterations, "steps": steps, "gradient_steps": 0, "dropped": 0}
-        times = {"seconds_learn": spent, "seconds_total": spent, "seconds_env": 0.0, "seconds_inference": 0.0}
-        nothing = dict.fromkeys((*_NOT_OURS, "explained_variance"), math.nan)
-        self.counters.since.add({**told, **times, **nothing}, spent)
+        self.counters.add(IterationStats(iterations, steps, spent, TimeSplit(learn=spent)))
 
     def gather(self) -> None:
-        """Takes over what the engine has counted."""
-        told = self.engine.tally()
-        self.counters.episodes += told["count"]
-        self.counters.recent.extend(told["returns"].tolist())
-        self.counters.since.add_episodes(told)
-        self._error[0] += told["error"]
-        self._error[1] += told["updates"]
+        """Add the episodes and updates that the engine has counted since the last call."""
+        tally = self.engine.tally()
+        self.counters.add_episodes(tally)
+        self._error[0] += tally["error"]
+        self._error[1] += tally["updates"]
 
     def record(self, *, with_statistics: bool) -> IterationReport:
-        """The record of the iterations since the last one."""
+        """Return the record of the iterations since the last one."""
         error, updates = self._error
         measures = {
             "td_error": error / updates if updates else math.nan,
@@ -125,14 +118,10 @@ class TabularSession:
             "table_megabytes": self.engine.memory / 1e6,
         }
         self._error = [0.0, 0]
-        rates = {"learning_rate": self.learning_rate, "entropy": math.nan}
-        spec = self.spaces.spec
-        report = self.counters.report(rates, spec.terms, spec.metrics, None, measures)
-        self.counters.since = Since()
-        return report
+        return self.counters.take_report(self.spaces.spec, learning_rate=self.learning_rate, measures=measures)
 
     def controllers(self) -> list[Controller]:
-        """Nothing: `control` is for PPO."""
+        """Return nothing: `control` is for PPO."""
         return []
 
     def apply(self, decision: Decision) -> None:
@@ -142,27 +131,25 @@ class TabularSession:
         )
 
     def evaluate(self, progress: Progress | None = None) -> Evaluation:
-        """Exactly where the env can be enumerated, else by fresh episodes."""
+        """Compute the expected return exactly if the env can be enumerated; otherwise play episodes."""
         env, train = self.config.env, self.config.train
         options = exact_options(env.name, env.options)
         if options is not None:
-            found = evaluate_exactly(self.engine.table(), env.name, options, self.config.tabular.gamma)
-        elif self.engine.plays is not None:
-            found = self.engine.plays(train.evaluate_episodes, evaluation_seed(train.seed))
-        else:
-            found = evaluate(
-                TablePlayer(self.engine.table()),
-                env.name,
-                env.options,
-                episodes=train.evaluate_episodes,
-                seed=evaluation_seed(train.seed),
-                num_threads=1,
-                progress=progress,
-            )
-        return found
+            return evaluate_exactly(self.engine.table(), env.name, options, self.config.tabular.gamma)
+        if self.engine.plays is not None:
+            return self.engine.plays(train.evaluate_episodes, evaluation_seed(train.seed))
+        return evaluate(
+            TablePlayer(self.engine.table()),
+            env.name,
+            env.options,
+            episodes=train.evaluate_episodes,
+            seed=evaluation_seed(train.seed),
+            num_threads=1,
+            progress=progress,
+        )
 
     def policy_bytes(self) -> bytes:
-        """The table, as a checkpoint keeps it."""
+        """Return the contents that a checkpoint's `policy.safetensors` would have now."""
         from safetensors.numpy import save
 
         return save(to_arrays(self.engine.table()))
@@ -196,27 +183,25 @@ class TabularSession:
         return checkpoints.save(folder, self.policy_bytes(), {}, self.engine.snapshot(), counters, self.manifest(date))
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        """Goes to a checkpoint."""
+        """Restore a checkpoint."""
         check_ownership(checkpoint, {**identity(self.config), "algorithm": self.config.train.algorithm})
         _, envs, counters = checkpoint.state()
-        try:
+        with check_fit(checkpoint):
             self.engine.set_table(from_arrays(checkpoint.policy()[0], checkpoint.manifest["table"]))
             self.engine.restore(envs)
             self._error = counters.pop("error")
             restored = Counters.from_json(counters, self.config.train.until_episodes)
-        except (AttributeError, KeyError, TypeError, ValueError, RuntimeError) as error:
-            raise UnusableCheckpointError(f"the checkpoint {checkpoint.path} does not fit this run: {error}") from None
         self.counters = restored
 
     def save_batch(self, path: Path) -> None:
-        """Tables have no gradients that could fail."""
-        raise TrainingError(f"there is no batch to keep in {path}")
+        """Raise: tables have no gradients that could fail."""
+        raise TrainingError(f"tabular training has no batch to save to {path}")
 
     def close(self) -> None:
-        """Ends what the engine holds."""
+        """Release the engine's resources."""
         self.engine.close()
 
-    def _begin_with(self, arrays: Arrays) -> None:
+    def _set_first_table(self, arrays: Arrays) -> None:
         states = 0 if "states" in arrays else self.spaces.states
         table = {
             "states": states,

@@ -108,7 +108,6 @@ class Trainer:
         self._is_best = False
         self._shown_at = (0, 0.0)
         self._collecting_since = self._evaluating_shown = 0.0
-        self._stop = False
         self._ended_by_callback = False
         self._interrupts = Interrupts()
 
@@ -128,8 +127,11 @@ class Trainer:
         return self._session
 
     def request_stop(self) -> None:
-        """End the run after the current iterations, with a checkpoint, as Ctrl-C does; from any thread."""
-        self._stop = True
+        """End the run after the current iterations, with a checkpoint, as Ctrl-C does; from any thread.
+
+        A running evaluation is abandoned, and made again if the run is resumed.
+        """
+        self._interrupts.request()
 
     def ending(self) -> Ending | None:
         """Return the limit that the run has reached already, if any."""
@@ -293,8 +295,8 @@ class Trainer:
             if self._between_iterations():
                 continue
             session = self._session
-            interrupted = self._interrupts.asked or self._stop
-            ending = plan.ending(session.counters, interrupted=interrupted, by_callback=self._ended_by_callback)
+            asked = self._interrupts.asked
+            ending = plan.ending(session.counters, interrupted=asked, by_callback=self._ended_by_callback)
             if ending is not None:
                 return ending
             changes = session.next_change(), self._control.next_decision(session.counters.iterations)
@@ -438,7 +440,7 @@ class Trainer:
         return path
 
     def _evaluate(self, *, confirms: bool = False) -> None:
-        """Evaluate once per iteration count; a signal abandons the evaluation and raises `Interrupted`."""
+        """Evaluate once per iteration count; a request to end abandons the evaluation and raises `Interrupted`."""
         counters = self._session.counters
         if counters.evaluated_at != counters.iterations:
             with self._interrupts.raising():
@@ -452,6 +454,7 @@ class Trainer:
             self._emit("evaluation", report)
 
     def _show_evaluating(self, done: int, episodes: int) -> None:
+        self._interrupts.check()
         now = time.monotonic()
         if now - self._evaluating_shown >= PACE:
             self._evaluating_shown = now

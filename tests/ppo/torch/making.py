@@ -5,6 +5,7 @@ from typing import Any
 from hotloop import _core
 from hotloop.config import TorchConfig
 from hotloop.envs.spec import native_spec
+from hotloop.policies.spec import policy_spec_from_json
 from hotloop.ppo.torch.learner import TorchLearner
 
 POLICY: dict[str, Any] = {"hidden": [64, 64], "activation": "tanh", "shared": True, "embedding": 0, "log_std": 0.0}
@@ -27,7 +28,7 @@ def torch_learner(
         policy = {**POLICY, **policy}
     return TorchLearner(
         spec,
-        policy,
+        policy_spec_from_json(policy),
         TorchConfig(device="cpu", num_threads=1, **(config or {})),
         rows=envs * spec.seats,
         horizon=horizon,

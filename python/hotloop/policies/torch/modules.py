@@ -12,7 +12,6 @@ A module is made with `Class(spaces, **policy.module_options)` and has two metho
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +21,7 @@ from torch import Tensor, nn
 from hotloop.code import named_code
 from hotloop.envs.spec import EnvSpec
 from hotloop.errors import ConfigError
+from hotloop.policies.spec import ModuleSpec
 
 _KEY = "policy.module"
 
@@ -85,16 +85,16 @@ class ModulePolicy(nn.Module):
         return torch.stack(outputs), torch.stack(values)
 
 
-def build_module(spec: EnvSpec, policy: Mapping[str, Any], *, seed: int, attempt: int) -> ModulePolicy:
+def build_module(spec: EnvSpec, policy: ModuleSpec, *, seed: int, attempt: int) -> ModulePolicy:
     """The module that a description names, with weights that its own code drew from the run's seed."""
-    name = policy["module"]
+    name = policy.module
     made_by = named_code(name, _KEY)
     spaces = Spaces.of(spec)
     key = hashlib.blake2b(f"{seed}/{attempt}/init".encode(), digest_size=8).digest()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(int.from_bytes(key, "little") >> 1)
         try:
-            module = made_by(spaces, **policy["module_options"])
+            module = made_by(spaces, **policy.module_options)
         except Exception as error:
             raise ConfigError(f"{_KEY} {name!r} cannot be made: {type(error).__name__}: {error}") from error
     if not isinstance(module, nn.Module):

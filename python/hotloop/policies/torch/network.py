@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import torch
@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from hotloop import _core
 from hotloop.envs.spec import BoxObservation, EnvSpec, Observation
-from hotloop.policies.spec import padding
+from hotloop.policies.spec import NetworkSpec, padding
 from hotloop.policies.torch.memory import Memory, Weights
 
 ACTIVATIONS: Final[dict[str, Callable[[Tensor], Tensor]]] = {
@@ -31,16 +31,16 @@ _FIRST_CONVOLUTION: Final = 1 << 16
 class Layers(nn.Module):
     """Dense layers `0`, `1`, ...; a discrete observation picks rows of the first one, or of a table before it."""
 
-    def __init__(self, inputs: int, states: int, policy: Mapping[str, Any]) -> None:
+    def __init__(self, inputs: int, states: int, policy: NetworkSpec) -> None:
         super().__init__()
-        self.activate = ACTIVATIONS[policy["activation"]]
+        self.activate = ACTIVATIONS[policy.activation]
         self.picks = states > 0
         self.embedding = None
         self.numbered: list[Weights] = []
-        if states and policy["embedding"]:
-            inputs = policy["embedding"]
+        if states and policy.embedding:
+            inputs = policy.embedding
             self.embedding = Weights(states, inputs)
-        for size in policy["hidden"]:
+        for size in policy.hidden:
             is_table = states > 0 and self.embedding is None and not self.numbered
             layer = Weights(*((states, size) if is_table else (size, inputs)), bias=size)
             self.add_module(str(len(self.numbered)), layer)
@@ -66,13 +66,13 @@ class Layers(nn.Module):
 class Convolutions(nn.Module):
     """Layers `0`, `1`, ... over a picture or grid; the smaller of the first and last axis has the channels."""
 
-    def __init__(self, shape: list[int], policy: Mapping[str, Any]) -> None:
+    def __init__(self, shape: list[int], policy: NetworkSpec) -> None:
         super().__init__()
-        self.activate = ACTIVATIONS[policy["activation"]]
+        self.activate = ACTIVATIONS[policy.activation]
         self.shape = shape
         self.channels_last = len(shape) == 3 and shape[2] <= shape[0]
         channels, *sides = (1, *shape) if len(shape) == 2 else (shape[2], *shape[:2]) if self.channels_last else shape
-        for k, spec in enumerate(policy["convolutions"]):
+        for k, spec in enumerate(policy.convolutions):
             (outputs, kernel, stride), around = spec[:3], padding(spec)
             layer = nn.utils.skip_init(nn.Conv2d, channels, outputs, kernel, stride, around)
             self.add_module(str(k), layer)
@@ -96,7 +96,7 @@ class Convolutions(nn.Module):
 class Branch(Layers):
     """Everything from observations to outputs, for policy or value alone."""
 
-    def __init__(self, observation: Observation, policy: Mapping[str, Any], outputs: int) -> None:
+    def __init__(self, observation: Observation, policy: NetworkSpec, outputs: int) -> None:
         convolutions, inputs, states = _first(observation, policy)
         super().__init__(inputs, states, policy)
         self.conv = convolutions
@@ -107,9 +107,9 @@ class Branch(Layers):
 class Network(nn.Module):
     """A policy: outputs, value and memory of observations and memory."""
 
-    def __init__(self, observation: Observation, policy: Mapping[str, Any], outputs: int, continuous: bool) -> None:
+    def __init__(self, observation: Observation, policy: NetworkSpec, outputs: int, continuous: bool) -> None:
         super().__init__()
-        self.shared: bool = policy["shared"]
+        self.shared: bool = policy.shared
         self.outputs = outputs
         if self.shared:
             self.conv, inputs, states = _first(observation, policy)
@@ -181,23 +181,23 @@ class Network(nn.Module):
         return outputs, value
 
 
-def _first(observation: Observation, policy: Mapping[str, Any]) -> tuple[Convolutions | None, int, int]:
+def _first(observation: Observation, policy: NetworkSpec) -> tuple[Convolutions | None, int, int]:
     """Convolutions if there are any, how many numbers the dense layers are fed, and how many states there are."""
     if observation.states:
         return None, 0, observation.states
-    if policy.get("encoder") == "cnn":
+    if policy.convolutions:
         convolutions = Convolutions(list(observation.shape), policy)
         return convolutions, convolutions.width, 0
     return None, math.prod(observation.shape), 0
 
 
-def _memory(policy: Mapping[str, Any], inputs: int) -> Memory | None:
-    if policy.get("memory", "none") == "none":
+def _memory(policy: NetworkSpec, inputs: int) -> Memory | None:
+    if policy.memory == "none":
         return None
-    return Memory(policy["memory"], inputs, policy["memory_size"], policy["memory_layers"])
+    return Memory(policy.memory, inputs, policy.memory_size, policy.memory_layers)
 
 
-def build_network(spec: EnvSpec, policy: Mapping[str, Any], *, seed: int, attempt: int) -> Network:
+def build_network(spec: EnvSpec, policy: NetworkSpec, *, seed: int, attempt: int) -> Network:
     """A policy with its first weights, which are the native learner's where both have the array."""
     network = Network(spec.observation, policy, spec.action.outputs, continuous=not spec.action.choices)
     first = first_arrays(network, spec, policy, seed=seed, attempt=attempt)
@@ -208,10 +208,9 @@ def build_network(spec: EnvSpec, policy: Mapping[str, Any], *, seed: int, attemp
 
 
 def first_arrays(
-    network: Network, spec: EnvSpec, policy: Mapping[str, Any], *, seed: int, attempt: int
+    network: Network, spec: EnvSpec, policy: NetworkSpec, *, seed: int, attempt: int
 ) -> dict[str, NDArray[np.float32]]:
     """The first value of every array, by the native code."""
-    native = {key: value for key, value in policy.items() if key not in ("encoder", "convolutions")}
     convolutions = [(name, part) for name, part in network.named_modules() if isinstance(part, Convolutions)]
     if convolutions:
         # To the rest, features are observations like any others.
@@ -221,7 +220,7 @@ def first_arrays(
     learner = _core.PpoLearner(
         spec.to_json(),
         None,
-        native,
+        policy.dense_part.to_json(),
         rows=1,
         horizon=1,
         seed=seed,

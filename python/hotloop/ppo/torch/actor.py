@@ -5,7 +5,6 @@ The learner and its frozen opponents share it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -13,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from hotloop.policies.spec import ModuleSpec, PolicySpec
 from hotloop.policies.torch.modules import build_module
 from hotloop.policies.torch.network import build_network
 
@@ -22,10 +22,11 @@ if TYPE_CHECKING:
     from hotloop.ppo.torch.hardware import Hardware
 
 
-def build_policy(spec: EnvSpec, policy: Mapping[str, Any], *, seed: int, attempt: int) -> Any:
+def build_policy(spec: EnvSpec, policy: PolicySpec, *, seed: int, attempt: int) -> Any:
     """Build a policy of the built-in layers, or a user's module, with initial weights."""
-    build: Any = build_module if "module" in policy else build_network
-    return build(spec, policy, seed=seed, attempt=attempt)
+    if isinstance(policy, ModuleSpec):
+        return build_module(spec, policy, seed=seed, attempt=attempt)
+    return build_network(spec, policy, seed=seed, attempt=attempt)
 
 
 class ActingPolicy:

@@ -17,6 +17,7 @@ from torch import Tensor
 from hotloop import _core
 from hotloop.code import named_code
 from hotloop.errors import ConfigError
+from hotloop.policies.spec import PolicySpec, policy_spec_from_json
 from hotloop.policies.torch.modules import Spaces
 from hotloop.ppo.torch.actor import ActingPolicy, Finals, build_policy
 from hotloop.ppo.torch.features import Features
@@ -40,7 +41,7 @@ _SUMS: Final = (
     *(f"seconds_{k}" for k in ("env", "inference", "learn", "total")),
 )
 Opponent = tuple[Mapping[str, Any], Mapping[str, NDArray[Any]], Mapping[str, NDArray[np.float64]]]
-"""A frozen policy: description, weights and statistics."""
+"""A frozen policy: spec as JSON, weights and statistics."""
 
 
 def _state_name(policy: int) -> str:
@@ -52,7 +53,7 @@ class TorchLearner:
 
     Args:
         spec: The env's spec.
-        policy: The policy's description, or the name of a user's module.
+        policy: The policy's spec.
         config: Device, threads and precision.
         rows: Rows to collect from.
         horizon: Steps of every row per iteration.
@@ -68,7 +69,7 @@ class TorchLearner:
     def __init__(
         self,
         spec: EnvSpec,
-        policy: Mapping[str, Any],
+        policy: PolicySpec,
         config: TorchConfig,
         *,
         rows: int,
@@ -136,8 +137,8 @@ class TorchLearner:
     def set_opponents(self, policies: Sequence[Opponent]) -> None:
         """Set the frozen policies 1, 2, ...; see `Pool.set_policies`."""
         opponents = []
-        for description, arrays, statistics in policies:
-            policy = build_policy(self._spec, description, seed=0, attempt=0)
+        for values, arrays, statistics in policies:
+            policy = build_policy(self._spec, policy_spec_from_json(values), seed=0, attempt=0)
             load_arrays({**dict(policy.named_parameters()), **dict(policy.named_buffers())}, arrays)
             features = Features(self._spec.observation, self._device)
             features.set_statistics(statistics)
