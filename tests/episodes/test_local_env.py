@@ -45,7 +45,7 @@ def test_an_episode_is_played_to_its_end_and_comes_out_again(env: str) -> None:
 def test_an_env_that_draws_on_more_than_its_seed_is_found_out() -> None:
     episode = Episode(f"{WALKS}Walk", {"luck": True}, seed=3)
     episode.finish(random_actor(episode))
-    with pytest.raises(ReplayError, match=r"the reward of step 0 differs|what is seen before step 1 differs"):
+    with pytest.raises(ReplayError, match=r"the reward of step 0 differs|the observation before step 1 differs"):
         Replay.of(episode).check()
 
 

@@ -37,6 +37,17 @@ def test_an_episode_comes_out_again_as_it_was(variant: Variant, tmp_path: Path) 
     assert np.array_equal(again.observations, replay.observations)
 
 
+def test_reward_weights_are_part_of_a_replay(tmp_path: Path) -> None:
+    episode = Episode("cartpole", {}, seed=3, reward_weights={"reward": 0.5})
+    episode.finish(random_actor(episode))
+    write_replay(tmp_path / "it.replay", Replay.of(episode))
+    again = read_replay(tmp_path / "it.replay")
+    again.check()
+    assert again.total == 0.5 * again.steps
+    with pytest.raises(ReplayError, match="the reward of step 0 differs"):
+        replace(again, reward_weights={}).check()
+
+
 def test_the_key_is_that_of_a_runners_env() -> None:
     envs = _core.Pool("taxi", 5, num_threads=1, autoreset="same_step")
     envs.seed(11)
@@ -67,9 +78,9 @@ def test_every_changed_bit_of_the_content_is_noticed() -> None:
         replace(replay, rewards=rewards).check()
     observations = replay.observations.copy()
     observations[20] ^= 1
-    with pytest.raises(ReplayError, match="what is seen at the end differs"):
+    with pytest.raises(ReplayError, match="the last observation differs"):
         replace(replay, observations=observations).check()
-    with pytest.raises(ReplayError, match="what is seen before step 0 differs"):
+    with pytest.raises(ReplayError, match="the observation before step 0 differs"):
         replace(replay, seed=4).check()
     with pytest.raises(ReplayError, match="differs"):
         replace(replay, options={**replay.options, "gravity": 9.0}).check()

@@ -12,6 +12,7 @@ import pytest
 
 import hotloop
 from hotloop.config import ConfigError, load_config
+from hotloop.episodes.best_replays import kept
 from hotloop.tracking.journal import read_all
 from hotloop.training import Callback, TrainingError, verify
 from hotloop.training.callbacks import ControlReport, EvaluationReport, IterationReport
@@ -184,6 +185,17 @@ def test_a_decision_that_the_envs_refuse_names_its_controller(tmp_path: Path) ->
     ):
         with pytest.raises(TrainingError, match=f"the controller 'bad' decided what cannot be set: .*{why}"):
             trained(tmp_path, {}, Scripted("bad", {3: decision}))
+
+
+def test_replays_have_the_reward_weights_of_their_evaluation(tmp_path: Path) -> None:
+    config = {"train.evaluate_every": 4, "train.evaluate_episodes": 5}
+    run, heard = trained(tmp_path, config, Scripted("mine", {2: Decision(reward={"reward": 0.25})}))
+    replays = [replay for _, replay in kept(run.path / "replays")]
+    for replay in replays:
+        replay.check()
+        assert replay.reward_weights == {"reward": 0.25}
+        assert replay.total == 0.25 * replay.steps
+    assert max(replay.total for replay in replays) == max(each.evaluation.return_max for each in heard.evaluations)
 
 
 def test_a_run_can_be_asked_to_stop_and_goes_on_exactly(tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ def test_a_request_to_end_abandons_an_evaluation_which_comes_on_resume(env: str,
     run = trainer.run()
     assert (run.ended, run.iterations, run.evaluation) == ("interrupted", 5, None)
     assert (run.path / "checkpoints" / str(run.steps)).is_dir()
-    again = hotloop.train(resume=run.path)
+    again = hotloop.train(resume=run.path, trust=True)
     assert newest_policy(run.path) == newest_policy(whole.path)
     events = [[(event["event"], event["iterations"]) for event in recorded(path)] for path in (run.path, whole.path)]
     assert events[0] == events[1]

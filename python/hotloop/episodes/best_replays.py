@@ -33,6 +33,7 @@ class Top:
         action_repeat: int = 1,
         most: int = _MOST,
         policies: Callable[[int], list[str]] | None = None,
+        reward_weights: Mapping[str, float] | None = None,
     ) -> None:
         self._env = env
         self._options = options
@@ -40,6 +41,7 @@ class Top:
         self._action_repeat = action_repeat
         self._most = most
         self._policies = policies
+        self._reward_weights = reward_weights
         self._best: list[tuple[float, int, NDArray[Any]]] = []
 
     def add(self, first_env: int, seats: int, taken: list[NDArray[Any]], returns: NDArray[Any]) -> None:
@@ -57,7 +59,14 @@ class Top:
         for total, index, actions in self._best:
             if total <= least:
                 break
-            episode = Episode(self._env, self._options, seed=self._seed, index=index, action_repeat=self._action_repeat)
+            episode = Episode(
+                self._env,
+                self._options,
+                seed=self._seed,
+                index=index,
+                action_repeat=self._action_repeat,
+                reward_weights=self._reward_weights,
+            )
             for step in actions:
                 if episode.ended is not None:
                     break
@@ -92,9 +101,9 @@ def keep(folder: Path, top: Top, **about: Any) -> None:
     """Save an evaluation's best episodes in a run's folder if they are among the best so far.
 
     Args:
-        folder: Where a run's replays are.
-        top: The evaluation's best.
-        about: What people may want to know; `steps`, how far the run was, decides between equal episodes.
+        folder: The folder of a run's replays.
+        top: The evaluation's best episodes.
+        about: Metadata; `steps`, the run's progress, decides between equal episodes.
     """
     held = kept(folder)
     least = held[-1][1].total if len(held) >= _MOST else -np.inf

@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
-from hotloop import _core
 from hotloop.envs.registry import is_native
-from hotloop.envs.scene import Scene, scenes
-from hotloop.envs.spec import EnvSpec
+from hotloop.episodes.native_env import NativeEnv
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,7 +27,8 @@ class Episode:
     """An env at the start of the episode given by a seed and an env index.
 
     It is the first episode that the env of that index plays in any runner with that seed: the key of an evaluation's
-    episode is its seed and its number. A Python env is made in this process; `render_mode` is for such envs.
+    episode is its seed and its number. A Python env is made in this process; `render_mode` is for such envs. Reward
+    terms that `reward_weights` does not name have weight 1.
     """
 
     def __init__(
@@ -41,20 +40,19 @@ class Episode:
         index: int = 0,
         action_repeat: int = 1,
         render_mode: str | None = None,
+        reward_weights: Mapping[str, float] | None = None,
     ) -> None:
         self.env = env
         self.seed = seed
         self.index = index
         self.action_repeat = action_repeat
-        self._pool = (
-            _native(env, options, index, action_repeat) if is_native(env) else _local(env, options, index, render_mode)
-        )
-        self.options: dict[str, Any] = self._pool.options()
-        pool = self._pool
-        self.spec = EnvSpec.from_json(pool.describe()) if isinstance(pool, _core.Pool) else pool.spec
+        self._env = _make(env, options, index, action_repeat, render_mode)
+        self.options = dict(self._env.options)
+        self.spec = self._env.spec
         self.seats = self.spec.seats
-        self._pool.seed(seed)
-        self.obs, self._info = self._pool.reset()
+        self.reward_weights = dict(reward_weights or {})
+        self._env.set_reward_weights(self.reward_weights)
+        self.obs, self._info = self._env.reset(seed)
         self.actions: list[NDArray[Any]] = []
         self.rewards: list[NDArray[np.float32]] = []
         self.returns = np.zeros(self.seats)
@@ -81,7 +79,7 @@ class Episode:
 
     def step(self, actions: NDArray[Any]) -> None:
         """Step with one action per seat."""
-        self.obs, reward, terminated, truncated, self._info = self._pool.step(actions)
+        self.obs, reward, terminated, truncated, self._info = self._env.step(actions)
         self.actions.append(np.array(actions))
         self.rewards.append(reward)
         self.returns += reward
@@ -96,48 +94,24 @@ class Episode:
         while self.ended is None and self.steps < longest:
             self.step(choose(self.obs, self.mask, self.steps))
 
-    def scene(self) -> Scene:
-        """Return the current scene of a native env."""
-        assert isinstance(self._pool, _core.Pool)
-        (scene,) = scenes(
-            self.env, self._pool, self.options, self.actions[-1] if self.actions else None, seats=self.seats
-        )
-        return scene
-
     def text(self) -> str:
         """Render as text."""
-        if isinstance(self._pool, _core.Pool):
-            from hotloop.rendering import as_text
-
-            return as_text(self.scene())
-        return self._pool.text()
+        return self._env.text()
 
     def picture(self) -> NDArray[np.uint8]:
         """Render as an RGB array of shape (height, width, 3)."""
-        if isinstance(self._pool, _core.Pool):
-            from hotloop.rendering import as_picture
-
-            return as_picture(self.scene())
-        return self._pool.picture()
+        return self._env.picture()
 
     def close(self) -> None:
         """Close the env."""
-        self._pool.close()
+        self._env.close()
 
 
-def _native(env: str, options: Mapping[str, Any], index: int, action_repeat: int) -> _core.Pool:
-    return _core.Pool(
-        env,
-        1,
-        num_threads=1,
-        options=dict(options),
-        first_env=index,
-        autoreset="disabled",
-        action_repeat=action_repeat,
-    )
-
-
-def _local(env: str, options: Mapping[str, Any], index: int, render_mode: str | None) -> LocalEnv:
+def _make(
+    env: str, options: Mapping[str, Any], index: int, action_repeat: int, render_mode: str | None
+) -> NativeEnv | LocalEnv:
+    if is_native(env):
+        return NativeEnv(env, options, index=index, action_repeat=action_repeat)
     from hotloop.episodes.local_env import LocalEnv
 
     return LocalEnv(env, options, index=index, render_mode=render_mode)

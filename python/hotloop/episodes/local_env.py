@@ -30,13 +30,13 @@ _PACKAGE: Final = str(Path(__file__).parents[1])
 
 
 class LocalEnv:
-    """One env with the interface of a native pool. Its episodes equal those of any runner with the same seed and index.
+    """One Python env. Its episodes equal those of any runner with the same seed and index.
 
     Args:
         env: `gymnasium:ID`, `module:factory` and the like.
-        options: What it is made with.
-        index: The env's index among others.
-        render_mode: How it is to show itself, if it must be told.
+        options: Keyword arguments of its factory.
+        index: The env's index among others with the same seed.
+        render_mode: Render mode to make it with, if it takes one.
     """
 
     def __init__(self, env: str, options: Mapping[str, Any], *, index: int = 0, render_mode: str | None = None) -> None:
@@ -46,37 +46,33 @@ class LocalEnv:
         os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
         os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
         self._name = env
-        self._options = dict(options)
-        self._seed = 0
+        self.options: Mapping[str, Any] = dict(options)
+        """The options that it was made with."""
         self._steps = 0
-        told = self._options if render_mode is None else {**self._options, "render_mode": render_mode}
+        arguments = self.options if render_mode is None else {**self.options, "render_mode": render_mode}
         with _explaining(f"{env} cannot be made"):
             self._runner = ProcessRunner(
-                env, 1, num_workers=0, options=told, first_env=index, autoreset_mode="disabled"
+                env, 1, num_workers=0, options=arguments, first_env=index, autoreset_mode="disabled"
             )
         (adapted,) = self._runner.local_envs()
         self.env = adapted.env
         """The env itself."""
-
-    def options(self) -> dict[str, Any]:
-        """Return the env's options."""
-        return self._options
 
     @property
     def spec(self) -> EnvSpec:
         """The env's spec."""
         return self._runner.env_spec
 
-    def seed(self, seed: int) -> None:
-        """Set the seed of the next reset."""
-        self._seed = seed
+    def set_reward_weights(self, weights: Mapping[str, float]) -> None:
+        """Set the weight of the env's reward, the only reward term."""
+        self._runner.set_reward_weights(weights)
 
-    def reset(self) -> tuple[NDArray[Any], dict[str, Any]]:
-        """Start the episode."""
+    def reset(self, seed: int) -> tuple[NDArray[Any], dict[str, Any]]:
+        """Start the first episode of this seed."""
         with _explaining(f"{self._name} failed in its reset"):
-            obs, self._info = self._runner.reset(seed=self._seed)
+            obs, info = self._runner.reset(seed=seed)
         self._obs: NDArray[Any] = obs
-        return obs, self._info
+        return obs, info
 
     def step(self, actions: Any) -> tuple[NDArray[Any], NDArray[np.float32], Any, Any, dict[str, Any]]:
         """Step with one action per seat."""
@@ -89,7 +85,7 @@ class LocalEnv:
     def text(self) -> str:
         """Return the env's text rendering, or its observations if it has none."""
         if getattr(self.env, "render_mode", None) != TEXT:
-            return "\n".join(map(_in_numbers, self._obs))
+            return "\n".join(map(_format_observation, self._obs))
         with _explaining(f"{self._name} cannot be shown"):
             shown = self.env.render()
         return (shown.getvalue() if isinstance(shown, io.StringIO) else str(shown)).strip("\n")
@@ -184,9 +180,9 @@ def _takes_mode(env: str) -> bool:
     return "render_mode" in parameters or any(found.kind is found.VAR_KEYWORD for found in parameters.values())
 
 
-def _in_numbers(seen: Any) -> str:
-    """Format one seat's observation."""
-    row = np.asarray(seen)
+def _format_observation(obs: Any) -> str:
+    """Return one seat's observation as a line."""
+    row = np.asarray(obs)
     if row.size > _READABLE:
         shape = "x".join(map(str, row.shape))
         return f"sees {shape} numbers, {row.min():.4g} to {row.max():.4g}, mean {row.mean():.4g}"
@@ -203,11 +199,11 @@ def _explaining(what: str) -> Iterator[None]:
     except MissingPackageError as error:
         raise EnvError(error.need) from error
     except Exception as error:
-        words = " ".join(str(error).split())
-        raise EnvError(f"{what}: {type(error).__name__}: {words}{_place(error)}") from error
+        message = " ".join(str(error).split())
+        raise EnvError(f"{what}: {type(error).__name__}: {message}{_location(error)}") from error
 
 
-def _place(error: Exception) -> str:
+def _location(error: Exception) -> str:
     foreign = (sys.prefix, sys.base_prefix, _PACKAGE, "<")
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if not frame.filename.startswith(foreign) and "site-packages" not in frame.filename:

@@ -53,6 +53,8 @@ class Replay:
     """The version of Hotloop."""
     about: dict[str, Any] = field(default_factory=dict)
     """Metadata: the run, its step, how actions were chosen."""
+    reward_weights: dict[str, float] = field(default_factory=dict)
+    """Weights of reward terms that differ from 1."""
 
     @classmethod
     def of(cls, episode: Episode, **about: Any) -> Self:
@@ -69,6 +71,7 @@ class Replay:
             observations=np.array(episode.sums, np.uint32),
             made_by=_core.__version__,
             about=about,
+            reward_weights=episode.reward_weights,
         )
 
     @property
@@ -86,7 +89,7 @@ class Replay:
     def begin(self, render_mode: str | None = None) -> Episode:
         """Return the env at the start of the episode; raises `ReplayError` if this version cannot make it."""
         if not is_native(self.env):
-            return Episode(self.env, self.options, seed=self.seed, index=self.index, render_mode=render_mode)
+            return self._episode(render_mode)
         if not _core.has_env(self.env):
             raise ReplayError(f"the replay is of the env {self.env!r}, which this version does not have")
         try:
@@ -100,7 +103,18 @@ class Replay:
                 f"the replay is of version {self.state_version} of {self.env}, and this hotloop has version {version}: "
                 f"show it with hotloop {self.made_by}"
             )
-        return Episode(self.env, self.options, seed=self.seed, index=self.index, action_repeat=self.action_repeat)
+        return self._episode()
+
+    def _episode(self, render_mode: str | None = None) -> Episode:
+        return Episode(
+            self.env,
+            self.options,
+            seed=self.seed,
+            index=self.index,
+            action_repeat=self.action_repeat,
+            render_mode=render_mode,
+            reward_weights=self.reward_weights,
+        )
 
     def check(self) -> None:
         """Play the replay; raise `ReplayError` if a reward or an observation differs."""
@@ -108,7 +122,7 @@ class Replay:
         try:
             for step, actions in enumerate(self.actions):
                 if episode.sums[-1] != self.observations[step]:
-                    raise self._other(f"what is seen before step {step}")
+                    raise self._other(f"the observation before step {step}")
                 if episode.ended is not None:
                     raise self._other(f"the length, which now ends at step {step}")
                 try:
@@ -118,7 +132,7 @@ class Replay:
                 if not np.array_equal(episode.rewards[-1], self.rewards[step]):
                     raise self._other(f"the reward of step {step}")
             if episode.sums[-1] != self.observations[self.steps]:
-                raise self._other("what is seen at the end")
+                raise self._other("the last observation")
         finally:
             episode.close()
 
@@ -166,6 +180,8 @@ def read_replay(path: Path) -> Replay:
     if facts.get("format") != FORMAT:
         raise ReplayError(f"the replay {path} has format {facts.get('format')!r}, this version reads {FORMAT}")
     try:
+        # Replays of version 0.1 have no weights.
+        facts.setdefault("reward_weights", {})
         replay = Replay(**{name: facts[name] for name in _PLAIN}, **{name: arrays[name] for name in _ARRAYS})
         _check(replay)
     except (KeyError, TypeError, ValueError) as error:
@@ -178,6 +194,7 @@ _PLAIN: Final = {
     "state_version": int,
     "options": dict,
     "action_repeat": int,
+    "reward_weights": dict,
     "seed": int,
     "index": int,
     "made_by": str,

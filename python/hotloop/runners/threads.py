@@ -11,6 +11,7 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import ArrayLike, NDArray
 
 from hotloop import _core
+from hotloop.envs.reward_weights import reward_weights, set_reward_weights
 from hotloop.envs.spaces import action_space, observation_space
 from hotloop.envs.spec import EnvSpec
 from hotloop.runners import arguments
@@ -234,14 +235,13 @@ class ThreadRunner(Runner):
     @property
     def reward_weights(self) -> dict[str, float]:
         """The weight of each reward term; the reward is the weighted sum of the terms."""
-        return dict(zip(self.reward_terms, self._pool.weights(), strict=True))
+        return reward_weights(self._pool, self.reward_terms)
 
     def set_reward_weights(self, weights: Mapping[str, float]) -> None:
         """Set the weights of the named terms, from the next step on."""
-        changed = self.reward_weights
-        for name, weight in weights.items():
-            changed[arguments.one_of("reward term", name, changed)] = weight
-        self._pool.set_weights(list(changed.values()))
+        for name in weights:
+            arguments.one_of("reward term", name, self.reward_terms)
+        set_reward_weights(self._pool, self.reward_terms, weights)
 
     def get_state(self) -> dict[str, NDArray[Any]]:
         """Return every field of the envs' state, an entry per env; `elapsed_steps` counts the episode's steps."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import numpy as np
 
 from hotloop import _core
+from hotloop.envs.reward_weights import set_reward_weights
 from hotloop.envs.spec import EnvSpec
 from hotloop.errors import ConfigError
 from hotloop.policies.evaluation import Evaluation
@@ -212,8 +213,7 @@ class _NativeRunner:
         self.close = self._pool.close
 
     def set_reward_weights(self, weights: Mapping[str, float]) -> None:
-        before = dict(zip(self.env_spec.terms, self._pool.weights(), strict=True))
-        self._pool.set_weights(list((before | dict(weights)).values()))
+        set_reward_weights(self._pool, self.env_spec.terms, weights)
 
     def set_policies(self, table: Sequence[Sequence[int]]) -> None:
         self._pool.set_policies([policy for seats in table for policy in seats])

@@ -218,7 +218,8 @@ class Session:
         if len(self.opponents):
             opponents = EvaluationOpponents(self.opponents.players(), self.opponents.evaluation_table)
             names = self.opponents.names
-        self.top = Top(env.name, options, seed=seed, action_repeat=repeat, policies=names)
+        weights = conditions.reward
+        self.top = Top(env.name, options, seed=seed, action_repeat=repeat, policies=names, reward_weights=weights)
         return evaluate(
             self.learner,
             env.name,
@@ -228,7 +229,7 @@ class Session:
             num_threads=1,
             action_repeat=repeat,
             top=self.top,
-            reward_weights=conditions.reward,
+            reward_weights=weights,
             opponents=opponents,
             progress=progress,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hotloop import _core
+from hotloop.envs.reward_weights import reward_weights, set_reward_weights
 from hotloop.envs.spec import EnvSpec, native_spec
 from hotloop.runners.health import FaultLog
 from hotloop.runners.reports import Fault
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
     from hotloop.config import Config
     from hotloop.config.models import RunnerConfig
-    from hotloop.ppo.collector import Heartbeat
+    from hotloop.ppo.collector import Heartbeat, RunnerCollector
     from hotloop.ppo.learners import Learner
     from hotloop.runners.base import Runner
     from hotloop.runners.health import WorkerHealth
@@ -133,7 +134,7 @@ class NativeSource:
     @property
     def reward_weights(self) -> dict[str, float]:
         """The weight of each reward term."""
-        return dict(zip(self.spec.terms, self._pool.weights(), strict=True))
+        return reward_weights(self._pool, self.spec.terms)
 
     def check_options(self, options: Mapping[str, Any]) -> None:
         """Try the options on an env of its own."""
@@ -149,11 +150,7 @@ class NativeSource:
 
     def set_reward_weights(self, weights: Mapping[str, float]) -> None:
         """Change the weights of these reward terms, from the next step on."""
-        known = self.reward_weights
-        for name in weights:
-            if name not in known:
-                raise ValueError(f"there is no reward term {name!r}: expected {' or '.join(known)}")
-        self._pool.set_weights(list((known | dict(weights)).values()))
+        set_reward_weights(self._pool, self.spec.terms, weights)
 
     def set_policies(self, table: Sequence[Sequence[int]]) -> None:
         """Set which policy plays each seat, from each env's next reset on."""
@@ -205,8 +202,8 @@ class NativeSource:
         self._pool.close()
 
 
-class ServedSource:
-    """Any runner that resets envs in the same step; groups are served in the order in which they are ready."""
+class RunnerSource:
+    """Any runner that resets envs in the same step; groups are collected in the order in which they are ready."""
 
     def __init__(self, runner: Runner, spec: EnvSpec) -> None:
         self.spec = spec
@@ -214,7 +211,7 @@ class ServedSource:
         self.runner = runner
         self.notes: tuple[str, ...] = ()
         self._observed: tuple[Any, dict[str, Any]] | None = None
-        self._server: Any = None
+        self._collector: RunnerCollector | None = None
 
     def health(self) -> tuple[WorkerHealth, ...]:
         """Return nothing: only process workers have health."""
@@ -257,7 +254,7 @@ class ServedSource:
         """Start a new episode in every env."""
         self.runner._seed(seed, attempt)
         self._observed = self.runner.reset()
-        self._server = None
+        self._collector = None
 
     def advance(
         self,
@@ -270,11 +267,10 @@ class ServedSource:
         """Run one iteration."""
         from hotloop.ppo.collector import RunnerCollector
 
-        if self._server is None:
+        if self._collector is None:
             assert self._observed is not None
-            self._server = RunnerCollector(learner, self.runner, *self._observed)
-        result: dict[str, Any] = self._server.iterate(settings, heartbeat)
-        return result
+            self._collector = RunnerCollector(learner, self.runner, *self._observed)
+        return self._collector.iterate(settings, heartbeat)
 
     def episodes(self) -> _core._Episodes:
         """Return the episodes that finished since the last call."""
@@ -291,14 +287,14 @@ class ServedSource:
     def restore(self, state: bytes) -> None:
         """Restore a snapshot."""
         self._observed = self.runner.restore(state)
-        self._server = None
+        self._collector = None
 
     def close(self) -> None:
         """Stop threads and processes."""
         self.runner.close()
 
 
-class PythonSource(ServedSource):
+class PythonSource(RunnerSource):
     """Python envs in worker processes."""
 
     def __init__(self, config: Config) -> None:
