@@ -42,7 +42,7 @@ class _Record:
         return cls(
             return_recent=numbers["return_recent"],
             return_std=numbers["return_std"],
-            episodes=numbers["episodes"],
+            episodes=event["episodes"],
             # The journal has losses as entries of their own, beside all others.
             losses={key: value for key, value in numbers.items() if isinstance(value, float | int)},
         )
