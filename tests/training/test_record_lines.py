@@ -13,7 +13,8 @@ from hotloop.training.record_lines import record_line
 
 numbers = st.floats() | st.sampled_from([0.0, -0.0, 500.0, 1e22, math.nan, math.inf])
 counts = st.integers(-(2**63), 2**63)
-named = st.dictionaries(st.text(max_size=5) | st.sampled_from(['a"b', "50%", "%d"]), numbers | counts, max_size=3)
+names = st.text(max_size=5) | st.sampled_from(['a"b', "50%", "%d"])
+named = st.dictionaries(names, numbers | counts, max_size=3)
 statistics = st.builds(
     Statistics,
     weights=st.dictionaries(st.text(max_size=3), st.dictionaries(st.text(max_size=3), numbers, max_size=2), max_size=2),
@@ -30,6 +31,7 @@ DRAWN: dict[str, st.SearchStrategy[Any]] = {
 }
 records = st.fixed_dictionaries(
     {field.name: DRAWN[str(field.type)] for field in IterationReport.__dataclass_fields__.values()}
+    | {"losses": st.dictionaries(names, numbers, max_size=3)}
 ).map(lambda told: IterationReport(**told))
 
 
