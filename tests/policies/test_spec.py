@@ -1,12 +1,14 @@
-"""Descriptions of policies: which encoder and which layers an observation gets."""
+"""Specs of policies: which encoder and which layers an observation gets."""
 
+import json
 import math
+from typing import Any
 
 import pytest
 
 from hotloop.config import load_config
 from hotloop.envs.spec import BytesObservation, DiscreteAction, EnvSpec
-from hotloop.policies.spec import default_convolutions, description
+from hotloop.policies.spec import NetworkSpec, default_convolutions, policy_spec, policy_spec_from_json
 
 torch = pytest.importorskip("torch")
 
@@ -29,7 +31,9 @@ def test_an_atari_policy_has_as_many_weights_as_usual() -> None:
 
     policy = load_config("catch", overrides={"policy.convolutions": None, "policy.hidden": [512]}).policy
     atari = spec(84, 84, 4)
-    network = build_network(atari, description(policy, atari.observation), seed=0, attempt=0)
+    described = policy_spec(policy, atari.observation)
+    assert isinstance(described, NetworkSpec)
+    network = build_network(atari, described, seed=0, attempt=0)
     convolutions = 32 * (4 * 64 + 1) + 64 * (32 * 16 + 1) + 64 * (64 * 9 + 1)
     dense = 512 * (64 * 7 * 7 + 1) + 7 * (512 + 1)
     assert sum(math.prod(weight.shape) for weight in network.parameters()) == convolutions + dense
@@ -42,5 +46,15 @@ def test_padding_is_the_fourth_number_of_a_layer_and_half_the_kernel_by_default(
 
     sizes = {3: 6 * 6, 0: 4 * 4, 2: 8 * 8}
     for around, cells in sizes.items():
-        layer = [1, 3, 1] if around == 3 else [1, 3, 1, around]
-        assert Convolutions([6, 6, 1], {"activation": "relu", "convolutions": [layer]}).width == cells
+        layer = (1, 3, 1) if around == 3 else (1, 3, 1, around)
+        assert Convolutions([6, 6, 1], NetworkSpec((8,), convolutions=(layer,))).width == cells
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"memory": "lstm", "memory_size": 7}, {"encoder": "cnn", "convolutions": [[8, 3, 1, 0]]}, {"module": "a:B"}],
+)
+def test_a_spec_survives_its_manifest(changes: dict[str, Any]) -> None:
+    policy = load_config("catch", overrides={f"policy.{key}": value for key, value in changes.items()}).policy
+    made = policy_spec(policy, spec(16, 16, 3).observation)
+    assert policy_spec_from_json(json.loads(json.dumps(made.to_json()))) == made

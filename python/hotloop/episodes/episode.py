@@ -15,6 +15,7 @@ from hotloop.episodes.native_env import NativeEnv
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from hotloop.envs.scene import Scene
     from hotloop.episodes.local_env import LocalEnv
 
 # Maps observations, masks (if any) and the step number to an action per seat.
@@ -93,6 +94,11 @@ class Episode:
         """Play to the end."""
         while self.ended is None and self.steps < longest:
             self.step(choose(self.obs, self.mask, self.steps))
+
+    def scene(self) -> Scene:
+        """Return the current scene of a native env."""
+        assert isinstance(self._env, NativeEnv)
+        return self._env.scene()
 
     def text(self) -> str:
         """Render as text."""

@@ -60,15 +60,16 @@ class NativeEnv:
         """Render as text."""
         from hotloop.rendering import as_text
 
-        return as_text(self._scene())
+        return as_text(self.scene())
 
     def picture(self) -> NDArray[np.uint8]:
         """Render as an RGB array of shape (height, width, 3)."""
         from hotloop.rendering import as_picture
 
-        return as_picture(self._scene())
+        return as_picture(self.scene())
 
-    def _scene(self) -> Scene:
+    def scene(self) -> Scene:
+        """Return the state of the env as renderers read it."""
         (scene,) = scenes(self._name, self._pool, self.options, self._actions, seats=self.spec.seats)
         return scene
 
