@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from hotloop.errors import CheckpointError
-from hotloop.files import UnreadableFileError, is_sealed, read_object
+from hotloop.files import UnreadableFileError, checksum, is_sealed, read_bytes, read_object
 from hotloop.text import plain
 from hotloop.tracking import journal
 from hotloop.training import checkpoint as checkpoints
@@ -28,7 +28,7 @@ from hotloop.training.lookup import find_run
 from hotloop.training.plan import Repetition
 from hotloop.training.policy_ladder import LADDER
 from hotloop.training.recorder import recorded_options
-from hotloop.training.runs import STATUS, config_changes, differences, read_first, read_status
+from hotloop.training.runs import CONFIG, STATUS, config_changes, differences, read_first, read_status
 from hotloop.training.trust import stored_config
 
 if TYPE_CHECKING:
@@ -229,8 +229,11 @@ def _other_conditions(kept: dict[str, Any], repeated: Sequence[Path]) -> list[st
 
 def _check_claims(run: Path, config: Config, newest: Checkpoint, events: Sequence[dict[str, Any]]) -> list[str]:
     """Return contradictions between the files of a run that need no repetition."""
-    found = [f"config.yaml: {each}" for each in config_changes(run, config)]
+    found = [f"{CONFIG}: {each}" for each in config_changes(run, config)]
     try:
+        covered = read_status(run).get("files", {}).get(CONFIG)
+        if not found and covered is not None and checksum(read_bytes(run / CONFIG)) != covered:
+            found.append(f"{CONFIG} does not match its checksum in {STATUS}")
         if newest.manifest["format"] > 1 and not is_sealed(read_object(run / STATUS)):
             found.append(f"{STATUS} does not match its checksum")
     except UnreadableFileError as error:
