@@ -60,3 +60,11 @@ def test_a_home_called_runs_from_before_keeps_its_layout(tmp_path: Path) -> None
     (tmp_path / "runs" / "runs").mkdir(parents=True)
     run = hotloop.train("cartpole", steps=256, config=SMALL, home=tmp_path / "runs", name="mine", progress=False)
     assert run.path == tmp_path / "runs" / "runs" / "mine"
+
+
+def test_a_folder_without_a_config_is_named(tmp_path: Path) -> None:
+    (tmp_path / "runs" / "mine").mkdir(parents=True)
+    with pytest.raises(TrainingError, match=r"the run 'mine' is damaged: .*mine has no readable config\.yaml"):
+        find_run("mine", tmp_path)
+    with pytest.raises(TrainingError, match=r"the folder has no config\.yaml"):
+        find_run(tmp_path / "runs" / "mine", tmp_path)

@@ -47,6 +47,8 @@ def find_run(run: str | Path, given_home: str | Path | None = None, *, envs: Seq
     if near := get_close_matches(shown, [*envs, *runs], n=1):
         raise TrainingError(f"there is no {kind} {shown!r}; did you mean {near[0]!r}?")
     where = f" in {folder}" if runs else f": {folder} has none yet"
+    if text and os.path.isdir(text):  # noqa: PTH112
+        where = f": the folder has no {CONFIG}"
     raise TrainingError(f"there is no {kind} {shown!r}{where}")
 
 
