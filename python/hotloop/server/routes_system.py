@@ -130,7 +130,8 @@ async def list_alerts(
 async def see_alert(request: Request, number: Annotated[int, Path(ge=0, lt=2**63)], body: models.Empty) -> Response:
     """Mark an alert as seen."""
     found = services(request)
-    await found.access.run(mark_seen, found.store, number)
+    if not await found.access.run(mark_seen, found.store, number):
+        raise ProblemError(404, f"there is no alert {number}")
     return Response(status_code=204)
 
 

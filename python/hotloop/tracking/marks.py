@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from hotloop.errors import QueryError
 from hotloop.text import storable
 from hotloop.tracking.database import Database
 
@@ -73,14 +72,15 @@ def count_unseen(store: Store) -> int:
     return int(store.query(f"SELECT count(*) FROM events WHERE {_ALERTS}{seen}")[0][0])
 
 
-def mark_seen(store: Store, number: int) -> None:
-    """Note that an alert was seen."""
+def mark_seen(store: Store, number: int) -> bool:
+    """Note that an alert was seen; return whether there is such an alert."""
     rows: Sequence[tuple[int, int]] = store.query(
         f"SELECT run, position FROM events WHERE number = ? AND {_ALERTS}", number
     )
     if not rows:
-        raise QueryError(f"there is no alert {number}")
+        return False
     run, position = rows[0]
     with Database(store.url, create=False) as database, database.translated_errors():
         row = (run, f"{_SEEN}{position}", "true")
         database.insert("marks", ("run", "key", "value"), [row], unique=("run", "key"))
+    return True

@@ -1,0 +1,36 @@
+"""The API keeps to its description, whatever it is asked: no crash, no undocumented answer."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.server.serving import TOKEN, serving, train
+
+CHECKS = (
+    "not_a_server_error",
+    "status_code_conformance",
+    "content_type_conformance",
+    "response_schema_conformance",
+    "response_headers_conformance",
+)
+
+
+def fuzz(server: str, folder: Path, *arguments: str) -> None:
+    command = [sys.executable, "-m", "schemathesis.cli", "run", f"{server}/openapi.json"]
+    command += ["--header", f"Authorization: Bearer {TOKEN}", "--checks", ",".join(CHECKS), "--no-color"]
+    # Streams have tests of their own; playing and verifying take a process each time; a wrong code locks us out.
+    command += ["--exclude-path-regex", "/(events|session|play|verify)$", "--exclude-method", "DELETE"]
+    done = subprocess.run([*command, *arguments], cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-8000:]
+
+
+def test_no_request_makes_the_server_fail_or_leave_its_description(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    train(home, "cartpole", "--steps", "60k", "--until", "1000", "--name", "fuzzed")
+    (tmp_path / "schemathesis.toml").write_text('[parameters]\n"path.run" = "fuzzed"\n"query.run" = ["fuzzed"]\n')
+    with serving(home) as server:
+        fuzz(server.url, tmp_path, "--phases", "fuzzing", "--max-examples", "6", "--seed", "1")
+        (tmp_path / "schemathesis.toml").unlink()
+        fuzz(server.url, tmp_path, "--phases", "coverage", "--seed", "2")
+        assert server.get("/api/rl/runs/fuzzed")["status"] == "completed"
+        assert "failed" not in server.stop()
