@@ -27,17 +27,17 @@ unexport CONDA_PREFIX PYTHONHOME
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: build ## Build, and train an agent until its task is solved, in a second (no torch, no peers)
+demo: build ## Build, and train a policy until its task is solved, in a second (no torch, no peers)
 	@start=$$(date +%s%N); $(BIN)/hotloop train cartpole && \
-	echo "From starting Python to a solved task and a checkpoint: $$(( ($$(date +%s%N) - start) / 1000000 )) ms."
+	echo "From process start to a solved task with a checkpoint: $$(( ($$(date +%s%N) - start) / 1000000 )) ms."
 	@echo
-	@echo "The policy on 100 episodes that nobody has seen yet (475 is solved):"
+	@echo "Evaluation on 100 new episodes (a mean of 475 counts as solved):"
 	@$(BIN)/hotloop eval last --episodes 100 --at-least 475
 	@echo
 	@echo "Next: $(BIN)/hotloop train pendulum          another task; '$(BIN)/hotloop envs' lists them all"
 	@echo "      $(BIN)/hotloop verify last             repeat that run and compare every bit"
-	@echo "      $(BIN)/hotloop bench train --quick     how fast this machine trains"
-	@echo "      the code in README.md, docs/training.md, and 'make test'"
+	@echo "      $(BIN)/hotloop bench train --quick     measure the training speed of this machine"
+	@echo "      read README.md and docs/training.md; 'make test' runs all tests"
 
 build: $(CORE) ## Build the native core (release) and install the package in place
 

@@ -4,7 +4,7 @@
     obs, info = envs.reset(seed=0)
     obs, reward, terminated, truncated, info = envs.step(actions)
 
-Importing this package loads neither NumPy nor Gymnasium; what needs them comes on first use.
+Importing this package loads neither NumPy nor Gymnasium; functions that need them are imported on first use.
 """
 
 from typing import TYPE_CHECKING

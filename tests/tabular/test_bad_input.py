@@ -23,10 +23,10 @@ def refusal(env: str, *overrides: str) -> str:
 
 
 def test_continuous_spaces_are_refused() -> None:
-    assert "needs numbered states, but cartpole shows box observations" in refusal("cartpole")
-    assert "needs numbered states, but pendulum" in refusal("pendulum")
-    assert "env.observation=id gives it numbered ones" in refusal("tictactoe", "env.observation=board")
-    assert "needs numbered states" in refusal("gymnasium:CartPole-v1")
+    assert "needs discrete observations, but those of cartpole are box" in refusal("cartpole")
+    assert "needs discrete observations, but those of pendulum" in refusal("pendulum")
+    assert "set env.observation=id" in refusal("tictactoe", "env.observation=board")
+    assert "needs discrete observations" in refusal("gymnasium:CartPole-v1")
 
 
 def test_too_many_actions_are_refused() -> None:
@@ -35,7 +35,7 @@ def test_too_many_actions_are_refused() -> None:
         action_space = spaces.Discrete(65)
 
     gymnasium.register("Wide-v0", lambda **_: Wide())
-    assert "has 65 actions: a table takes 64 at most" in refusal("gymnasium:Wide-v0")
+    assert "has 65 actions: a table supports at most 64" in refusal("gymnasium:Wide-v0")
 
 
 def test_a_table_that_does_not_fit_says_how_much_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,1 +1,1 @@
-"""What steps many envs at once and hands back batches of rows."""
+"""Runners: many envs stepped together, by threads or worker processes, with results in batches of rows."""

@@ -1,1 +1,1 @@
-"""Config of tabular learning: checks, spaces as tables see them, and settings as the core takes them."""
+"""Config of tabular learning: checks, spaces, and settings for the core."""

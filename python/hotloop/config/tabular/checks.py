@@ -1,4 +1,4 @@
-"""Whether a config's tabular part fits together and fits its env."""
+"""Checks of a config's tabular part, on its own and with its env."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def check(config: Config) -> None:
-    """Raises a `ConfigError` that says what to change."""
+    """Raise a `ConfigError` that says what to change."""
     from hotloop.config.tabular.settings import check_table
     from hotloop.config.tabular.spaces import GYMNASIUM, spaces
 
@@ -26,17 +26,17 @@ def check(config: Config) -> None:
             raise ConfigError(f"{key} is for ppo, not {algorithm}: leave it out")
     if tabular.replay_size and algorithm == "sarsa":
         raise ConfigError(
-            "tabular.replay_size needs an algorithm that can learn from what another policy did: "
-            "q-learning, expected-sarsa or double-q-learning, not sarsa"
+            "tabular.replay_size needs an off-policy algorithm: q-learning, expected-sarsa or double-q-learning, "
+            "not sarsa"
         )
-    outside = config.env.name.startswith(GYMNASIUM)
-    if ":" in config.env.name and not outside:
+    is_gymnasium = config.env.name.startswith(GYMNASIUM)
+    if ":" in config.env.name and not is_gymnasium:
         raise ConfigError(f"{algorithm} learns native envs and gymnasium:ID, not {config.env.name}: use ppo")
-    if tabular.runtime != "one" and (outside or tabular.table == "torch"):
-        what = "a Gymnasium env" if outside else "tabular.table=torch"
+    if tabular.runtime != "one" and (is_gymnasium or tabular.table == "torch"):
+        what = "a Gymnasium env" if is_gymnasium else "tabular.table=torch"
         raise ConfigError(f"tabular.runtime is {tabular.runtime!r}, but {what} runs on one thread: set it to one")
     if tabular.table == "torch":
-        _check_torch(config, outside)
+        _check_torch(config, is_gymnasium=is_gymnasium)
     check_table(config, spaces(config))
 
 
@@ -55,15 +55,15 @@ def _check_schedules(config: Config) -> None:
             raise ConfigError(f"tabular.{key}_floor is above tabular.{key}: it would never be reached")
 
 
-def _check_torch(config: Config, outside: bool) -> None:
+def _check_torch(config: Config, *, is_gymnasium: bool) -> None:
     tabular = config.tabular
-    if outside:
-        raise ConfigError("tabular.table=torch steps many native envs at once: a Gymnasium env needs dense or sparse")
+    if is_gymnasium:
+        raise ConfigError("tabular.table=torch is for native envs: set tabular.table to dense or sparse")
     if tabular.storage != "f32" or tabular.replay_size or tabular.batch_size != 1:
         raise ConfigError(
-            "tabular.table=torch has f32 values and learns from whole batches: leave storage, batch_size "
-            "and replay_size as they are"
+            "tabular.table=torch has f32 values and updates from whole batches: leave tabular.storage, "
+            "tabular.batch_size and tabular.replay_size at their defaults"
         )
     for key in ("learning_rate", "exploration"):
         if getattr(tabular, f"{key}_schedule") == "visits":
-            raise ConfigError(f"tabular.{key}_schedule is visits, which tabular.table=torch does not count")
+            raise ConfigError(f"tabular.{key}_schedule is visits, which tabular.table=torch cannot count: use another")

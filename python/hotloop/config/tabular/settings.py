@@ -1,4 +1,4 @@
-"""A config as the native engine takes it, and whether its table fits this machine."""
+"""Settings of the native tabular learners, and the check that a table fits into memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def threads(config: Config) -> int:
-    """How many threads learn in this process."""
+    """Return the number of learning threads in this process."""
     if config.tabular.runtime == "one":
         return 1
     if config.tabular.runtime == "mpi":
@@ -23,7 +23,7 @@ def threads(config: Config) -> int:
 
 
 def settings(config: Config, *, attempt: int = 0, first_worker: int = 0) -> dict[str, Any]:
-    """What `_core.TabularLearner` and `_core.ExternalTabularLearner` are told."""
+    """Return the settings of `_core.TabularLearner` and `_core.ExternalTabularLearner`."""
     tabular = config.tabular
     return {
         "algorithm": config.train.algorithm,
@@ -49,7 +49,7 @@ def settings(config: Config, *, attempt: int = 0, first_worker: int = 0) -> dict
 def _schedule(config: Config, key: str) -> tuple[str, float, float, float]:
     kind, start, floor, scale = (getattr(config.tabular, key + end) for end in ("_schedule", "", "_floor", "_scale"))
     if scale is None:
-        # A line ends with the run; the others must be told, which `checks` sees to.
+        # A linear schedule ends with the run; `checks` requires a scale for the others.
         scale = config.train.steps or 1
     return kind, start, floor, float(scale)
 
@@ -66,13 +66,13 @@ def check_table(config: Config, found: Spaces) -> None:
     if needed > free:
         raise ConfigError(
             f"a dense table of {found.states} states x {found.actions} actions needs {_size(needed)}, but only "
-            f"{_size(free)} are free: set tabular.table=sparse, which grows with the states that are seen"
-            + ("" if config.tabular.storage == "f16" else ", or tabular.storage=f16, which takes half")
+            f"{_size(free)} are free: set tabular.table=sparse, which stores visited states only"
+            + ("" if config.tabular.storage == "f16" else ", or tabular.storage=f16, which halves it")
         )
 
 
 def free_memory() -> int:
-    """Bytes that the system could give this process without paging."""
+    """Return the bytes of memory that can be allocated without swapping."""
     try:
         with open("/proc/meminfo") as file:  # noqa: PTH123
             for line in file:

@@ -1,4 +1,4 @@
-"""What an env looks like to a table: numbered states and actions, or an error that says why not."""
+"""Discrete spaces of an env for tabular learning, or an error that says why it has none."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GYMNASIUM: Final = "gymnasium:"
 
 @dataclass(frozen=True)
 class Spaces:
-    """Numbered states and actions."""
+    """Numbers of states and actions."""
 
     states: int
     actions: int
@@ -25,19 +25,19 @@ class Spaces:
 
 
 def spaces(config: Config) -> Spaces:
-    """Of the config's env; a `ConfigError` if it has no such spaces."""
+    """Return the spaces of the config's env; raise a `ConfigError` if they are not discrete."""
     name = config.env.name
     spec = _gymnasium(config) if name.startswith(GYMNASIUM) else _native(config)
     observation, action = spec.observation, spec.action
     if not isinstance(observation, DiscreteObservation):
-        hint = "; env.observation=id gives it numbered ones" if name == "tictactoe" else ""
+        hint = ": set env.observation=id" if name == "tictactoe" else ""
         raise ConfigError(
-            f"{config.train.algorithm} needs numbered states, but {name} shows {observation.kind} observations{hint}"
+            f"{config.train.algorithm} needs discrete observations, but those of {name} are {observation.kind}{hint}"
         )
     if not isinstance(action, DiscreteAction):
-        raise ConfigError(f"{config.train.algorithm} needs numbered actions, but those of {name} are {action.kind}")
+        raise ConfigError(f"{config.train.algorithm} needs discrete actions, but those of {name} are {action.kind}")
     if action.n > MOST_ACTIONS:
-        raise ConfigError(f"{name} has {action.n} actions: a table takes {MOST_ACTIONS} at most")
+        raise ConfigError(f"{name} has {action.n} actions: a table supports at most {MOST_ACTIONS}")
     return Spaces(observation.n, action.n, spec)
 
 
@@ -54,10 +54,10 @@ def _gymnasium(config: Config) -> EnvSpec:
     env = make_gymnasium(config.env.name, config.env.options)
     observation, action = env.observation_space, env.action_space
     env.close()
-    for what, space in (("states", observation), ("actions", action)):
+    for what, space in (("observations", observation), ("actions", action)):
         if not isinstance(space, kinds.Discrete) or int(space.start) != 0:
             raise ConfigError(
-                f"{config.train.algorithm} needs numbered {what}, counted from 0, but those of {config.env.name} "
+                f"{config.train.algorithm} needs discrete {what} that start at 0, but those of {config.env.name} "
                 f"are {space}"
             )
     return EnvSpec(
@@ -69,7 +69,7 @@ def _gymnasium(config: Config) -> EnvSpec:
 
 
 def make_gymnasium(name: str, options: dict[str, Any]) -> Any:
-    """The Gymnasium env behind `gymnasium:ID`."""
+    """Make the Gymnasium env that `gymnasium:ID` names."""
     import gymnasium
 
     try:

@@ -1,1 +1,1 @@
-"""The CAGE-2 challenge: its network as the native env `cage2` has it."""
+"""CAGE-2: the scenario of the native env `cage2`, for Python code."""

@@ -1,4 +1,4 @@
-"""Names and numbers of the scenario, as the challenge has them."""
+"""Names and sizes of the challenge's scenario."""
 
 from typing import Final
 
@@ -28,7 +28,7 @@ COMPACT_ACTIONS: Final = 53
 
 
 def blue_action_name(action: int, space: str = "full") -> str:
-    """What an action of the full or compact space does, in words.
+    """Return the name of an action of the full or compact space.
 
     >>> blue_action_name(139)
     'Restore Op_Server0'
@@ -46,7 +46,7 @@ def blue_action_name(action: int, space: str = "full") -> str:
 
 
 def red_agent_name(red: object) -> str:
-    """Our name of a red agent, given that or the simulator's class (or its name).
+    """Return the env's name of a red agent, given that name, or the simulator's class or its name.
 
     >>> red_agent_name("B_lineAgent")
     'b-line'

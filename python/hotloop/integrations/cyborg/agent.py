@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from hotloop.envs.cage2.memory import EpisodeMemory
 from hotloop.envs.cage2.network import BITS, FULL_ACTIONS
-from hotloop.envs.cage2.notebook import Notebook
 from hotloop.loading import load
 
 
@@ -33,7 +33,7 @@ class ChallengeAgent:
         self._compact = options.get("actions") == "compact"
         self._remembers = options.get("features") == "memory"
         self._green = bool(options.get("green", False))
-        self._notebook = Notebook(green=self._green)
+        self._memory = EpisodeMemory(green=self._green)
 
     def get_action(self, observation: ArrayLike, action_space: object = FULL_ACTIONS) -> int:
         """Return the action, 0 to 144, for the 52 bits of the current observation."""
@@ -47,17 +47,17 @@ class ChallengeAgent:
             raise ValueError(
                 f"observation holds {bits[~np.isin(bits, (0.0, 1.0))][0]:g}: expected {BITS} bits, each 0 or 1"
             )
-        notebook = self._notebook
-        notebook.see(bits)
-        seen = notebook.features(bits) if self._remembers else bits
-        action: Any = self._agent.act(seen, mask=notebook.mask() if self._compact else None)
-        full = notebook.to_full(action) if self._compact else int(action)
-        notebook.act(full)
+        memory = self._memory
+        memory.observe(bits)
+        obs = memory.features(bits) if self._remembers else bits
+        action: Any = self._agent.act(obs, mask=memory.mask() if self._compact else None)
+        full = memory.to_full(action) if self._compact else int(action)
+        memory.act(full)
         return full
 
     def end_episode(self) -> None:
         """Clear the state of the episode."""
-        self._notebook = Notebook(green=self._green)
+        self._memory = EpisodeMemory(green=self._green)
 
     def set_initial_values(self, action_space: object, observation: ArrayLike) -> None:
         """Start an episode; the simulator calls this."""

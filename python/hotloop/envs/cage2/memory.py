@@ -1,6 +1,6 @@
-"""What blue can remember: the native env's extra features and masks, made from observations and actions alone.
+"""The memory features and masks of the native env, computed from observations and actions alone.
 
-Play in the real simulator, which shows 52 bits and nothing else, needs it.
+The original simulator observes 52 bits and nothing else; policies trained with `features=memory` need this there.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from hotloop.envs.cage2.network import BITS, COMPACT_ACTIONS, HOSTS
 
 _COUNT: Final = len(HOSTS)
-# Ports as sets, red's favourites highest.
+# Ports as bits of a set, in ascending order of red's preference.
 _SSH, _RDP, _SMB, _HTTP, _HTTPS, _SQL, _SMTP, _FTP = (1 << bit for bit in range(8))
 _WEB: Final = _HTTP | _HTTPS
 _SERVER: Final = _SSH | _RDP | _SMB | _WEB
@@ -25,7 +25,7 @@ _USEFUL: Final = (
     *(_WEB | _SMB | _RDP, _WEB | _SMB | _RDP, _FTP | _WEB | _SSH, _SSH, 0),
 )
 _WINDOWS: Final = frozenset((2, 3, 8, 9, 10))
-# Apache, Femitter, HarakaSMPT, Smss, SSHD, Svchost, Tomcat, Vsftpd: the port that must be free, the one that is opened.
+# For each decoy of `DECOYS`: the port that must be free, and the port that it opens.
 _CHECKS: Final = (_HTTP, _FTP, _SMTP, _SMB, _SSH, _RDP, _HTTPS, _FTP)
 _OPENS: Final = (_HTTP, _FTP, _SMTP, _SMB, _SSH, _RDP, _HTTPS, _HTTP)
 _WINDOWS_ONLY: Final = frozenset((1, 3, 5))
@@ -35,8 +35,8 @@ _MOST_DECOYS: Final = 4
 _DEFENDER, _OP_SERVER = 0, 7
 
 
-class Notebook:
-    """One episode's notes."""
+class EpisodeMemory:
+    """Facts that blue can derive from the observations and actions of one episode."""
 
     def __init__(self, *, green: bool = False) -> None:
         self._green = green
@@ -51,8 +51,8 @@ class Notebook:
         self._decoys = np.zeros(_COUNT, np.int64)
         self._listed = np.zeros(_COUNT, np.int64)
 
-    def see(self, bits: NDArray[Any]) -> None:
-        """Takes in an observation."""
+    def observe(self, bits: NDArray[Any]) -> None:
+        """Update the memory with an observation."""
         self._steps += 1
         table = bits.reshape(_COUNT, 4) != 0
         active = table[:, 0]
@@ -64,7 +64,7 @@ class Notebook:
         self._taken = table[:, 3]
 
     def act(self, action: int) -> None:
-        """Takes in an action of the full space."""
+        """Update the memory with an action of the full space."""
         if action >= _RESTORES_FROM:
             host = action - _RESTORES_FROM
             self._decoys[host] = 0
@@ -77,7 +77,7 @@ class Notebook:
                 self._touched[host] = True
 
     def features(self, bits: NDArray[Any]) -> NDArray[np.float32]:
-        """The observation of `features=memory`."""
+        """Return the observation of `features=memory`."""
         notes = np.empty((_COUNT, 5), np.float32)
         notes[:, 0] = self._seen
         notes[:, 1] = self._seen / (1.0 + self._ages).astype(np.float32)
@@ -88,7 +88,7 @@ class Notebook:
         return np.concatenate([bits.reshape(BITS).astype(np.float32), clock, notes.ravel()])
 
     def mask(self) -> NDArray[np.bool_]:
-        """Which compact actions can do something."""
+        """Return which compact actions have an effect."""
         analyse, restore = self._touched.copy(), self._touched.copy()
         analyse[_DEFENDER] = False
         restore[_OP_SERVER] = True
@@ -98,7 +98,7 @@ class Notebook:
         return mask
 
     def to_full(self, action: int) -> int:
-        """The full action that a compact one stands for now; Sleep where no useful decoy is left."""
+        """Return the full action of a compact one in this state; Sleep if no useful decoy is left."""
         if action == 0:
             return 0
         part, host = divmod(action - 1, _COUNT)
