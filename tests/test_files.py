@@ -80,11 +80,22 @@ def test_a_folder_takes_the_place_of_whatever_has_its_name(tmp_path: Path) -> No
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "kept").touch()
     content = {"one": b"1", "nested/deep/two": b"2"}
-    for prepare in (lambda: None, lambda: None, lambda: target.symlink_to("other"), lambda: target.symlink_to("lost")):
-        prepare()
+    for link in (None, "other", "lost"):
+        if link is not None:
+            target.symlink_to(link)
         files.place_folder(target, content)
         assert not target.is_symlink()
         assert {name: (target / name).read_bytes() for name in content} == content
         files.remove_folder(target)
     assert (tmp_path / "other" / "kept").exists()
     assert [entry.name for entry in tmp_path.iterdir()] == ["other"]
+
+
+def test_a_folder_that_is_not_to_be_replaced_stays(tmp_path: Path) -> None:
+    target = tmp_path / "run"
+    target.mkdir()
+    files.place_folder(target, {"one": b"1"}, replace=False)
+    with pytest.raises(OSError, match="not empty"):
+        files.place_folder(target, {"two": b"2"}, replace=False)
+    assert [entry.name for entry in target.iterdir()] == ["one"]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["run"]

@@ -117,11 +117,19 @@ def output_file(path: Path) -> Iterator[Path]:
         raise
 
 
-def place_folder(target: Path, files: dict[str, bytes], staging: Path | None = None, *, durable: bool = True) -> None:
+def place_folder(
+    target: Path,
+    files: dict[str, bytes],
+    staging: Path | None = None,
+    *,
+    durable: bool = True,
+    replace: bool = True,
+) -> None:
     """Make a folder with these files, some of them in folders of it, appear at once, in place of an older one.
 
     While an older one is replaced it has the name `.NAME.replaced`; `remove_leftovers` brings it back after a kill.
-    It is written in `staging`, beside the target by default. Unless it is to be `durable`, the disk is not waited for.
+    Without `replace` one that is not empty stays, and an `OSError` is raised. The folder is written in `staging`, by
+    default beside the target. Unless it is to be `durable`, the disk is not waited for.
     """
     temporary = (staging or target.parent) / f".{target.name}.{os.getpid()}"
     replaced = target.with_name(_replaced(target.name))
@@ -135,17 +143,17 @@ def place_folder(target: Path, files: dict[str, bytes], staging: Path | None = N
                 (temporary / name).write_bytes(data)
         for folder in (temporary, *filter(Path.is_dir, temporary.rglob("*"))) if durable else ():
             sync_folder(folder)
-        if os.path.lexists(target):
+        if replace and os.path.lexists(target):
             target.rename(replaced)
         temporary.rename(target)
     except OSError:
         shutil.rmtree(temporary, ignore_errors=True)
-        if os.path.lexists(replaced):
+        if replace and os.path.lexists(replaced):
             replaced.rename(target)
         raise
     if durable:
         sync_folder(target.parent)
-    if os.path.lexists(replaced):
+    if replace and os.path.lexists(replaced):
         _remove(replaced)
 
 

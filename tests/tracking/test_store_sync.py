@@ -61,7 +61,7 @@ except hotloop.training.TrainingError as error:
 
 @pytest.mark.parametrize("failing", [1, 2])
 def test_a_checkpoint_that_could_not_be_saved_is_not_in_the_store(tmp_path: Path, failing: int) -> None:
-    command = [sys.executable, "-c", UNSAVED % QUICK, tmp_path, str(failing)]
+    command = [sys.executable, "-c", UNSAVED % QUICK, str(tmp_path), str(failing)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert "No space left on device" in done.stdout, done.stderr
     saved = [path.name for path in (tmp_path / "runs" / "run" / "checkpoints").iterdir()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import re
@@ -168,13 +169,14 @@ class RunFolder:
             path.parent.mkdir(parents=True, exist_ok=True)
             if path.exists() and (not path.is_dir() or any(path.iterdir())):
                 raise FileExistsError
-            files.place_folder(path, content, staging=path.parent.parent)
-        except FileExistsError:
-            if not path.exists():
-                raise TrainingError(f"cannot make the folder {path}: {path.parent} is not a folder") from None
-            raise TrainingError(f"there is a run {name!r} already: resume it, or take another name") from None
+            # Of several processes that come this far with one name, one succeeds.
+            files.place_folder(path, content, staging=path.parent.parent, replace=False)
         except OSError as error:
-            raise TrainingError(f"cannot make the folder {path}: {error.strerror}") from None
+            if path.exists() and (isinstance(error, FileExistsError) or error.errno == errno.ENOTEMPTY):
+                raise TrainingError(f"there is a run {name!r} already: resume it, or take another name") from None
+            is_file = path.parent.exists() and not path.parent.is_dir()
+            why = f"{path.parent} is not a folder" if is_file else error.strerror
+            raise TrainingError(f"cannot make the folder {path}: {why}") from None
         return cls(path)
 
     def write_config(self, config: Config) -> None:
