@@ -105,11 +105,11 @@ def test_verify_shows_how_far_it_is(home: Path) -> None:
             told.append((part, what, share))
 
     run = home / "runs" / "solved"
-    (watching,) = _watching(run, Bar(1))
+    (watching,) = _watching(run, Bar(1), as_json=False)
     steps = int(checkpoint_paths(run / "checkpoints")[-1].name)
     watching.progress(ProgressReport(steps // 2, 1, 1, 1.0, 1.0, 0.0))
     assert told == [("repeating", f"step {short(steps // 2)} of {short(steps)}", 0.5)]
-    assert _watching(home, Bar(1)) == []
+    assert _watching(home, Bar(1), as_json=False) == []
 
 
 def test_verify_finds_a_run_that_is_not_what_it_says(home: Path) -> None:
