@@ -34,6 +34,13 @@ def test_people_get_a_line_per_seed() -> None:
     assert "95 % interval over seeds" in mean
 
 
+def test_seeds_that_missed_the_goal_are_one_message() -> None:
+    done = hotloop("train", "cartpole", "--seeds", "0-2", "--steps", "2048", "--name", "it")
+    (line,) = [line for line in done.stderr.splitlines() if "was confirmed" in line]
+    assert "before a return of 475 was confirmed in 3 of 3 runs" in line
+    assert line.endswith("hotloop train --resume it-0 --steps N")
+
+
 @pytest.mark.parametrize("seeds", ["", "a", "4-2", "1,1", "0-100000", "-3"])
 def test_bad_seeds_are_rejected(seeds: str) -> None:
     assert "--seeds is" in complaint("train", "cartpole", f"--seeds={seeds}")

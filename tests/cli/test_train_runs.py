@@ -83,6 +83,14 @@ def test_a_run_that_is_not_clear_is_refused(home: Path, command: str, text: str,
     assert what in complaint(command, text)
 
 
+def test_counts_have_suffixes_everywhere(home: Path) -> None:
+    (end,) = hotloop_json("eval", "solved", "--episodes", "1.5k")
+    assert end["episodes"] == 1500
+    assert "'many' is not a number" in complaint("eval", "solved", "--episodes", "many")
+    assert "not a number" in complaint("play", "solved", "--steps", "x")
+    assert hotloop("runs", "list", "--limit", "1e2").returncode == 0
+
+
 def test_eval_refuses_numbers_that_make_no_sense(home: Path) -> None:
     assert "--episodes is 0: expected 1 or more" in complaint("eval", "solved", "--episodes", "0")
     assert "--seed is -1: expected" in complaint("eval", "solved", "--seed", "-1")

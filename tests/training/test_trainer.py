@@ -4,6 +4,7 @@ import hashlib
 import json
 import math
 import os
+import shutil
 import signal
 from dataclasses import replace
 from pathlib import Path
@@ -460,6 +461,13 @@ def test_a_run_that_was_solved_goes_on_to_new_steps_whatever_until_says(tmp_path
 
 def test_until_none_removes_the_goal_of_a_packaged_config(tmp_path: Path) -> None:
     assert hotloop.train("cartpole", until="none", steps=2048, home=tmp_path).config.train.until is None
+
+
+def test_a_copy_in_a_folder_of_another_name_is_the_same_run(tmp_path: Path) -> None:
+    run = train(tmp_path, train__steps=8 * ITERATION, train__evaluate_episodes=2)
+    assert list((run.path / "replays").iterdir())
+    shutil.copytree(run.path, tmp_path / "from-a-colleague")
+    assert verify(tmp_path / "from-a-colleague").differences == ()
 
 
 def test_an_interrupted_verification_is_no_difference(tmp_path: Path) -> None:

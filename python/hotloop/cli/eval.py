@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hotloop.cli.output import UserError, emit, tell
+from hotloop.cli.output import UserError, count, emit, tell
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,7 +22,7 @@ def evaluate(
         list[str] | None, typer.Argument(metavar="env.KEY=VALUE", help="Options of the env to change.")
     ] = None,
     episodes: Annotated[
-        int | None, typer.Option(help="How many episodes to play; 100 if they are needed and this is not said.")
+        int | None, typer.Option(parser=count, metavar="N", help="Number of episodes (default: 100).")
     ] = None,
     seed: Annotated[int, typer.Option(help="Which episodes; training and its evaluations use others.")] = 0,
     at_least: Annotated[

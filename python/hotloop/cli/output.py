@@ -71,13 +71,13 @@ def whole_numbers(text: str | None, option: str) -> list[int]:
     return numbers
 
 
-def count(text: str) -> int:
-    """Parse a count such as `200000`, `1e6`, `100k` or `2M`.
+def count(text: str | int) -> int:
+    """Parse a count such as `200000`, `1e6`, `100k` or `2M`; a default value is a number already.
 
     >>> [count(text) for text in ("1e6", "100k", "2M", "1000")]
     [1000000, 100000, 2000000, 1000]
     """
-    value = parse_number(text)
+    value = parse_number(str(text))
     if isinstance(value, str):
         raise UserError(f"{text!r} is not a number: expected one such as 200000, 1e6, 100k or 2M")
     if int(value) != value:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hotloop.cli.output import UserError, emit, tell
+from hotloop.cli.output import UserError, count, emit, tell
 
 if TYPE_CHECKING:
     from hotloop.cli.playback import Playback
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 def play(
     what: Annotated[str | None, typer.Argument(metavar="RUN|ENV", help="A run, or an env for a random policy.")] = None,
     options: Annotated[list[str] | None, typer.Argument(metavar="env.KEY=VALUE", help="Env options to change.")] = None,
-    episodes: Annotated[int, typer.Option(metavar="N", help="Number of episodes.")] = 1,
+    episodes: Annotated[int, typer.Option(parser=count, metavar="N", help="Number of episodes.")] = 1,
     seed: Annotated[int, typer.Option(metavar="N", help="Seed of the episodes, as in 'hotloop eval'.")] = 0,
     stochastic: Annotated[bool, typer.Option("--stochastic", help="Sample actions, as in training.")] = False,
-    steps: Annotated[int, typer.Option(metavar="N", help="Maximum length of an episode.")] = 10_000,
+    steps: Annotated[int, typer.Option(parser=count, metavar="N", help="Maximum length of an episode.")] = 10_000,
     pace: Annotated[
         float | None, typer.Option(metavar="N", help="Steps per second on a terminal and in a video; 0 for no limit.")
     ] = None,

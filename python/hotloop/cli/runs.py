@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from hotloop.cli.output import UserError, emit, say, tell
+from hotloop.cli.output import UserError, count, emit, say, tell
 
 if TYPE_CHECKING:
     from hotloop.tracking.store import Store
@@ -76,7 +76,7 @@ def list_runs(
     ] = None,
     sort: Annotated[str, typer.Option(metavar="KEY", help="Sort by this key; -KEY: largest first.")] = "-created",
     columns: Annotated[str | None, typer.Option(metavar="KEY,...", help="Columns to show.")] = None,
-    limit: Annotated[int, typer.Option(help="Maximum number of runs.")] = 30,
+    limit: Annotated[int, typer.Option(parser=count, metavar="N", help="Maximum number of runs.")] = 30,
     every: Annotated[bool, typer.Option("--all", help="Show all matching runs.")] = False,
     store: StoreOption = None,
     as_json: JsonOption = False,

@@ -11,6 +11,8 @@ from hotloop.cli.output import UserError, count
 from hotloop.text import parse_number
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from hotloop.config import Config
     from hotloop.training.runs import Run
 
@@ -147,9 +149,9 @@ def train(
             raise typer.Exit(INTERRUPTED) from None
         if runs[-1].ended == "interrupted":
             raise typer.Exit(INTERRUPTED)
-        for run in runs:
-            if run.config.train.until is not None and not run.solved and not launched_rank():
-                _report_missed_goal(run)
+        missed = [run for run in runs if run.config.train.until is not None and not run.solved]
+        if missed and not launched_rank():
+            _report_missed_goal(missed, len(runs))
         server.wait()
 
 
@@ -193,10 +195,11 @@ def _resolve(env: str, overrides: list[str], file: Path | None, preset: str | No
     return load_config(env, file=file, preset=preset, overrides=parts)
 
 
-def _report_missed_goal(run: Run) -> None:
+def _report_missed_goal(missed: Sequence[Run], count: int) -> None:
     from hotloop.cli.output import tell
 
+    run, which = missed[0], "" if count == 1 else f" in {len(missed)} of {count} runs"
     tell(
-        f"The limit of {run.ended} was reached before a return of {run.config.train.until:g} was confirmed; "
-        f"continue with a higher limit: hotloop train --resume {run.name}"
+        f"The limit of {run.ended} was reached before a return of {run.config.train.until:g} was confirmed{which}; "
+        f"continue with a higher limit: hotloop train --resume {run.name} --{run.ended} N"
     )

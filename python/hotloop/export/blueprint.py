@@ -131,9 +131,14 @@ class Blueprint:
         """A checkpoint's policy."""
         manifest = checkpoint.manifest
         if "hidden" not in manifest.get("policy", {}):
+            what, instead = (
+                ("a Q-table", "train a network (train.algorithm=ppo)")
+                if "table" in manifest
+                else ("a torch module of your own", "export the module with torch")
+            )
             raise ExportError(
-                f"the policy of {checkpoint.path} is not described by layers (a table, or a module of one's own) and "
-                "cannot be exported"
+                f"{checkpoint.path} holds {what}, which cannot be exported: act with it from Python (hotloop.load), or "
+                f"{instead}"
             )
         weights, statistics = checkpoint.policy()
         mean, scale = _normalisation(statistics)

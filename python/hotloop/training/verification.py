@@ -94,7 +94,8 @@ def verify(
     with tempfile.TemporaryDirectory(prefix="hotloop-verify-") as folder:
         trainer = begin(
             _without_trackers(config),
-            name=path.name,
+            # Replays have the name, and a colleague's copy may lie in a folder of another name.
+            name=str(read_status(path).get("run") or path.name),
             home=folder,
             store="none",
             callbacks=[comparison, *callbacks],
