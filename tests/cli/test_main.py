@@ -44,6 +44,12 @@ assert not {{"numpy", "gymnasium"}} & set(sys.modules)
     subprocess.run([sys.executable, "-c", script], check=True, capture_output=True)
 
 
+def test_a_shell_completes_commands() -> None:
+    assert "complete -o default -F _hotloop_completion hotloop" in hotloop("--show-completion", "bash").stdout
+    asked = {"_HOTLOOP_COMPLETE": "complete_bash", "COMP_WORDS": "hotloop tra", "COMP_CWORD": "1"}
+    assert hotloop(**asked).stdout.split() == ["train"]
+
+
 def test_version_is_that_of_the_package() -> None:
     assert hotloop("--version").stdout == f"hotloop {__version__}\n"
 

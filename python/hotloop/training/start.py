@@ -63,7 +63,9 @@ def begin(
     """
     train = config.train
     if repeated is None and (train.steps, train.episodes, train.minutes, train.until) == (None,) * 4:
-        raise TrainingError("no stopping condition: set train.steps, train.episodes, train.minutes or train.until")
+        raise TrainingError(
+            "no stopping condition: pass --steps, --episodes, --minutes or --until (train.steps and so on in a config)"
+        )
     if train.until is not None and train.evaluate_episodes == 0:
         raise TrainingError("train.until is confirmed by an evaluation: set train.evaluate_episodes above 0")
     if debug:
