@@ -24,28 +24,23 @@ __all__ = ["__version__", "compiled", "list_envs", "load", "make_vec", "train"]
 register_when_gymnasium_is_imported()
 
 
+# Functions that are imported on first use, and their modules.
+_LAZY = {
+    "compiled": "hotloop.envs.compiled",
+    "load": "hotloop.loading",
+    "make_vec": "hotloop.make",
+    "train": "hotloop.training.api",
+}
+
+
 def __getattr__(name: str) -> object:
-    if name == "make_vec":
-        from hotloop.make import make_vec
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
 
-        globals()[name] = make_vec
-        return make_vec
-    if name == "compiled":
-        from hotloop.envs.compiled import compiled
-
-        globals()[name] = compiled
-        return compiled
-    if name == "load":
-        from hotloop.loading import load
-
-        globals()[name] = load
-        return load
-    if name == "train":
-        from hotloop.training.api import train
-
-        globals()[name] = train
-        return train
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module(_LAZY[name]), name)
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

@@ -156,6 +156,22 @@ def test_opponents_that_cannot_play_are_refused_at_the_start(changes: dict[str, 
     assert not (home / "runs" / "refused").exists()
 
 
+def test_a_users_module_is_an_opponent_of_the_torch_learner(home: Path) -> None:
+    module = {"policy.module": "tests.ppo.torch.policies:Counting", "train.learner": "torch", "ppo.epochs": 1}
+    hotloop.train("tag", steps=200, config={**SMALL, **module}, name="module", home=home)
+    against = {"opponents.policies": ["module"], "opponents.seats": [1, 2], "train.evaluate_every": 0}
+    with pytest.raises(
+        ConfigError, match=r"'module', whose policy only the torch learner can build: set train\.learner"
+    ):
+        hotloop.train("tag", steps=200, config={**SMALL, **against}, home=home)
+    run = hotloop.train(
+        "tag", steps=200, config={**SMALL, **against, "train.learner": "torch"}, name="meets-module", home=home
+    )
+    assert run.evaluation is not None
+    again = hotloop.train(resume="meets-module", steps=400, home=home)
+    assert again.steps > run.steps
+
+
 def test_a_table_cannot_be_an_opponent(home: Path) -> None:
     hotloop.train("tictactoe", steps=1000, config={"train.algorithm": "q-learning"}, name="table", home=home)
     with pytest.raises(ConfigError, match="only networks can be opponents"):

@@ -148,15 +148,8 @@ def build(
         spec,
         policy_spec(config.policy, spec.observation),
         config.torch,
-        rows=rows,
-        horizon=config.ppo.horizon,
-        sequence_length=config.ppo.sequence_length,
         minibatch_size=config.ppo.minibatch_size,
-        seed=config.train.seed,
-        attempt=attempt,
-        num_threads=num_threads or config.runner.num_threads,
-        normalize_observations=config.ppo.normalize_observations,
-        normalize_rewards=config.ppo.normalize_rewards,
+        **_arguments(config, rows, attempt, num_threads),
     )
 
 
@@ -164,19 +157,22 @@ def build_native(
     config: Config, spec: EnvSpec, rows: int, *, attempt: int = 0, num_threads: int | None = None
 ) -> _core.PpoLearner:
     """Build the native learner of a run, with initial weights, for an env with these spaces."""
-    return _core.PpoLearner(
-        spec.to_json(),
-        None,
-        policy_spec(config.policy, spec.observation).to_json(),
-        rows=rows,
-        horizon=config.ppo.horizon,
-        sequence_length=config.ppo.sequence_length,
-        seed=config.train.seed,
-        attempt=attempt,
-        num_threads=num_threads or config.runner.num_threads,
-        normalize_observations=config.ppo.normalize_observations,
-        normalize_rewards=config.ppo.normalize_rewards,
-    )
+    policy = policy_spec(config.policy, spec.observation).to_json()
+    return _core.PpoLearner(spec.to_json(), None, policy, **_arguments(config, rows, attempt, num_threads))
+
+
+def _arguments(config: Config, rows: int, attempt: int, num_threads: int | None) -> dict[str, Any]:
+    """Return the arguments that both learners take."""
+    return {
+        "rows": rows,
+        "horizon": config.ppo.horizon,
+        "sequence_length": config.ppo.sequence_length,
+        "seed": config.train.seed,
+        "attempt": attempt,
+        "num_threads": num_threads or config.runner.num_threads,
+        "normalize_observations": config.ppo.normalize_observations,
+        "normalize_rewards": config.ppo.normalize_rewards,
+    }
 
 
 def build_actor(spec: EnvSpec, policy: PolicySpec, normalize: bool) -> _core.PpoLearner | TorchLearner:
