@@ -48,7 +48,7 @@ def test_words_say_what_goes_in_and_out(home: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["export", "solved"], "export as what?"),
+        (["export", "solved"], "no output: pass --onnx FILE"),
         (["export", "nothing", "--onnx", "x.onnx"], "there is no run 'nothing'"),
         (["export", "solved", "--onnx", "/no/where/x.onnx"], "there is no folder /no/where"),
     ],

@@ -98,5 +98,5 @@ def _timed(command: list[str], home: str, timeout: float) -> float | None:
 
 def _is_solved(printed: str) -> bool:
     """Our last line is the run's result; a peer's is its number of steps, or null if unsolved."""
-    told = json.loads(printed.splitlines()[-1])
-    return bool(told["solved"]) if isinstance(told, dict) else told is not None
+    result = json.loads(printed.splitlines()[-1])
+    return bool(result["solved"]) if isinstance(result, dict) else result is not None

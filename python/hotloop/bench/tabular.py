@@ -166,8 +166,8 @@ def launch_environment() -> dict[str, str]:
 
 
 def _with_ranks(case: Case, seconds: float, rounds: int) -> Row:
-    told = json.dumps({**vars(case), "seconds": seconds, "rounds": rounds})
-    command = launch(case.workers, [sys.executable, "-m", "hotloop.bench.tabular", told])
+    argument = json.dumps({**vars(case), "seconds": seconds, "rounds": rounds})
+    command = launch(case.workers, [sys.executable, "-m", "hotloop.bench.tabular", argument])
     done = subprocess.run(command, env=launch_environment(), capture_output=True, text=True, check=False)
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
     if done.returncode or not lines:

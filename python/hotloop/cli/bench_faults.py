@@ -39,11 +39,11 @@ def faults(
         found = run(count, lambda done: progress.at("faults", str(done), min(1.0, done / count)))
         progress.finish_part(f"{sum(found.injected.values())} faults")
     if as_json:
-        told = dataclasses.asdict(found)
+        facts = dataclasses.asdict(found)
         rows = [
             {"name": "restarts", "value": found.restarts / found.seconds, "unit": "1/s", "spread": None, "ratio": {}}
         ]
-        emit("end", rows=rows, **told, unreported=found.unreported, survived=found.survived, machine=vars(machine))
+        emit("end", rows=rows, **facts, unreported=found.unreported, survived=found.survived, machine=vars(machine))
     else:
         for line in lines(found):
             print(line)

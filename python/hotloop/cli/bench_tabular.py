@@ -85,11 +85,11 @@ def tabular(
     if plot is not None:
         _draw(rows, plot)
     if as_json:
-        told = [row.as_json() for row in rows]
-        for entry in told:
+        entries = [row.as_json() for row in rows]
+        for entry in entries:
             entry["ratio"] = {name: entry["value"] / rate for name, rate in rates.items()}
             emit("row", **entry)
-        emit("end", rows=told, machine=vars(machine), peers=rates, plot=plot and str(plot))
+        emit("end", rows=entries, machine=vars(machine), peers=rates, plot=plot and str(plot))
         return
     from rich.console import Console
 

@@ -65,10 +65,10 @@ def tracking(
     if as_json:
         ends = {"name": "start and end", "value": statistics.median(added), "unit": "s", "rounds": added}
         bare = reading[0].value
-        told = [*(row.as_json() for row in rows), ends, *(found.as_json(bare) for found in reading)]
-        for entry in told:
+        entries = [*(row.as_json() for row in rows), ends, *(found.as_json(bare) for found in reading)]
+        for entry in entries:
             emit("row", **entry)
-        emit("end", rows=told, machine=vars(machine))
+        emit("end", rows=entries, machine=vars(machine))
         return
     _print(rows, added, reading)
     print(on_machine(machine))

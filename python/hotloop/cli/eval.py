@@ -153,7 +153,7 @@ def _changed_options(agent: Policy, changes: list[str]) -> dict[str, Any]:
         raise UserError(str(error)) from None
     from hotloop.envs.spec import native_spec
 
-    before, after = (native_spec(agent.env, told) for told in (agent.options, {**agent.options, **changed}))
+    before, after = (native_spec(agent.env, options) for options in (agent.options, {**agent.options, **changed}))
     for key in ("observation", "action"):
         if getattr(before, key) != getattr(after, key):
             raise UserError(f"with {' '.join(changes)} the {key}s of {agent.env} are others than the policy knows")

@@ -28,11 +28,11 @@ def export(
       hotloop export last --torch policy.pt2
       hotloop export runs/mine/checkpoints/131072 --onnx policy.onnx
 
-    Normalisation, masks and memory are inside. What was written is run beside
+    Normalisation, masks and memory are inside. The written model is run beside
     the policy itself and compared: --onnx with onnxruntime, where installed.
     """
     if onnx is None and torch is None:
-        raise UserError("export as what? Say --onnx FILE, --torch FILE or both")
+        raise UserError("no output: pass --onnx FILE, --torch FILE or both")
     for path in (onnx, torch):
         if path is not None and not path.absolute().parent.is_dir():
             raise UserError(f"cannot write {path}: there is no folder {path.absolute().parent}")
@@ -55,12 +55,12 @@ def export(
 
             write_onnx(onnx, blueprint)
             model = validation.onnx_runtime(onnx)
-            written["onnx"] = _told(onnx, None if model is None else validation.check(model, agent, blueprint))
+            written["onnx"] = _report(onnx, None if model is None else validation.check(model, agent, blueprint))
         if torch is not None:
             from hotloop.export.program import write_program
 
             write_program(torch, blueprint)
-            written["torch"] = _told(torch, validation.check(validation.torch_program(torch), agent, blueprint))
+            written["torch"] = _report(torch, validation.check(validation.torch_program(torch), agent, blueprint))
     except (ConfigError, ExportError, TrainingError) as error:
         raise UserError(str(error)) from None
     except OSError as error:
@@ -68,13 +68,13 @@ def export(
     if as_json:
         emit("end", run=run, path=str(checkpoint.path), env=blueprint.env, steps=blueprint.steps, **written)
         return
-    for kind, told in written.items():
-        print(_in_words(kind, told, blueprint))
+    for kind, report in written.items():
+        print(_format(kind, report, blueprint))
     if "onnx" in written and written["onnx"]["checked"] is None:
         tell("Not compared with the policy: onnxruntime is not installed (pip install 'hotloop[onnx]').")
 
 
-def _told(path: Path, check: Check | None) -> dict[str, Any]:
+def _report(path: Path, check: Check | None) -> dict[str, Any]:
     return {
         "file": str(path),
         "bytes": path.stat().st_size,
@@ -83,14 +83,14 @@ def _told(path: Path, check: Check | None) -> dict[str, Any]:
     }
 
 
-def _in_words(kind: str, told: dict[str, Any], blueprint: Blueprint) -> str:
+def _format(kind: str, report: dict[str, Any], blueprint: Blueprint) -> str:
     inputs = ["observation"]
     inputs += ["action_mask"] if blueprint.masked else []
     inputs += ["memory"] if blueprint.memory_len else []
     outputs = ["action", "value", *(["mean", "log_std"] if blueprint.continuous else ["logits"])]
     outputs += ["next_memory"] if blueprint.memory_len else []
-    line = f"{told['file']}: {blueprint.env} at step {blueprint.steps}, {told['bytes']} bytes, {kind}"
+    line = f"{report['file']}: {blueprint.env} at step {blueprint.steps}, {report['bytes']} bytes, {kind}"
     line += f"\n  in   {', '.join(inputs)}\n  out  {', '.join(outputs)}"
-    if told["checked"] is not None:
-        line += f"\n  compared on {told['checked']} observations: largest difference {told['difference']:.1e}"
+    if report["checked"] is not None:
+        line += f"\n  compared on {report['checked']} observations: largest difference {report['difference']:.1e}"
     return line

@@ -30,7 +30,7 @@ class PartsProgress:
         )
         self._task = self._bar.add_task("", total=parts)
         self._done = 0
-        self._told_at = time.monotonic()
+        self._printed_at = time.monotonic()
 
     def __enter__(self) -> Self:
         self._bar.start()
@@ -44,8 +44,8 @@ class PartsProgress:
     def at(self, part: str, what: str, share: float) -> None:
         """Show that a share of the current part is done, and its current activity."""
         self._bar.update(self._task, completed=self._done + share, description=f"{part}: {what}")
-        if not self._live and time.monotonic() - self._told_at >= _LINE_PACE:
-            self._told_at = time.monotonic()
+        if not self._live and time.monotonic() - self._printed_at >= _LINE_PACE:
+            self._printed_at = time.monotonic()
             tell(f"{part}: {what}")
 
     def episodes(self, done: int, episodes: int) -> None:

@@ -1,1 +1,1 @@
-"""Policies for other programs: ONNX models, written from the policy's description, and torch programs."""
+"""Policies for other programs: ONNX models, written from the policy's spec, and torch programs."""

@@ -1,4 +1,4 @@
-"""Structure of a checkpoint's policy and its forward pass, written once for every backend that computes it."""
+"""The structure of a checkpoint's policy and its forward pass, written once for all backends."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from hotloop.training.checkpoint import Checkpoint
 
 T = TypeVar("T")
-# As the learners have them.
+# The same constants as in the learners.
 FORBIDDEN: Final = -1e30
 _LIMIT: Final = 10.0
 _GATES: Final = {"lstm": 4, "gru": 3}
@@ -32,67 +32,67 @@ class Operations(Protocol[T]):
     """Operations of a forward pass. The first axis of every value is the batch."""
 
     def weight(self, name: str, array: NDArray[Any]) -> T:
-        """A constant."""
+        """Add a constant."""
 
     def real(self, x: T) -> T:
-        """Bytes as real numbers."""
+        """Convert bytes to floats."""
 
     def flat(self, x: T) -> T:
-        """All axes after the first as one."""
+        """Flatten all axes after the first."""
 
     def permuted(self, x: T, axes: Sequence[int]) -> T:
-        """With its axes in another order."""
+        """Permute the axes."""
 
     def shaped(self, x: T, shape: Sequence[int]) -> T:
-        """With other axes after the first."""
+        """Reshape the axes after the first."""
 
     def picked(self, table: T, rows: T) -> T:
-        """Rows of a table."""
+        """Look up rows of a table."""
 
     def dense(self, x: T, weight: T) -> T:
-        """Times the transposed weights."""
+        """Multiply by the transposed weights."""
 
     def convolution(self, x: T, weight: T, bias: T, stride: int, pad: int) -> T:
-        """In two dimensions."""
+        """Apply a two-dimensional convolution."""
 
     def add(self, x: T, y: T) -> T:
-        """Elementwise."""
+        """Add elementwise."""
 
     def subtract(self, x: T, y: T) -> T:
-        """Elementwise."""
+        """Subtract elementwise."""
 
     def multiply(self, x: T, y: T) -> T:
-        """Elementwise."""
+        """Multiply elementwise."""
 
     def tanh(self, x: T) -> T:
-        """Elementwise."""
+        """Apply tanh elementwise."""
 
     def sigmoid(self, x: T) -> T:
-        """Elementwise."""
+        """Apply the sigmoid elementwise."""
 
     def relu(self, x: T) -> T:
-        """Elementwise."""
+        """Apply ReLU elementwise."""
 
     def clipped(self, x: T, low: T, high: T) -> T:
-        """Elementwise, between two."""
+        """Clip elementwise to bounds."""
 
     def where(self, mask: T, x: T, y: T) -> T:
-        """The one where the mask says so, else the other."""
+        """Select elementwise by a mask."""
 
     def split(self, x: T, sizes: Sequence[int]) -> list[T]:
-        """Parts of the last axis."""
+        """Split the last axis."""
 
     def joined(self, parts: Sequence[T]) -> T:
-        """Along the last axis."""
+        """Concatenate along the last axis."""
 
     def best(self, x: T) -> T:
-        """The index of the greatest entry of the last axis; that axis stays, with one entry."""
+        """Return the argmax over the last axis, which stays with one entry."""
 
     def single(self, x: T) -> T:
-        """Without the last axis, which has one entry."""
+        """Remove the last axis, which has one entry."""
 
     def like_rows(self, x: T, rows: T) -> T:
-        """A constant vector once for every row."""
+        """Repeat a constant vector for every row."""
 
 
 @dataclass(frozen=True)
@@ -100,19 +100,19 @@ class Outputs(Generic[T]):
     """Outputs of a policy."""
 
     action: T
-    """The most probable one; continuous ones are within their bounds."""
+    """The most probable action; continuous ones are clipped to their bounds."""
     value: T
     memory: T | None
     logits: T | None
-    """Preferences for all choices, forbidden ones far below the others; continuous actions have none."""
+    """Logits of all choices, masked ones far below the others; `None` for continuous actions."""
     log_std: T | None
-    """Of continuous actions, whose mean is not clipped."""
+    """Of continuous actions; their mean is not clipped."""
     mean: T | None
 
 
 @dataclass(frozen=True)
 class Blueprint:
-    """A policy: its description, spaces and arrays."""
+    """A policy: its spec, spaces and arrays."""
 
     env: str
     options: Mapping[str, Any]
@@ -123,12 +123,12 @@ class Blueprint:
     masked: bool
     weights: Mapping[str, NDArray[np.float32]]
     mean: NDArray[np.float32] | None
-    """Subtracted from observations; `None` if they are taken as they are."""
+    """Subtracted from observations; `None` without normalisation."""
     scale: NDArray[np.float32] | None
 
     @classmethod
     def of(cls, checkpoint: Checkpoint) -> Self:
-        """A checkpoint's policy."""
+        """Return the policy of a checkpoint."""
         manifest = checkpoint.manifest
         if "hidden" not in manifest.get("policy", {}):
             what, instead = (
@@ -158,22 +158,22 @@ class Blueprint:
 
     @property
     def continuous(self) -> bool:
-        """Whether actions are amounts."""
+        """Whether actions are continuous."""
         return isinstance(self.action, ContinuousAction)
 
     @property
     def sets(self) -> list[int]:
-        """How many choices each set has; none for continuous actions."""
+        """Number of choices of each sub-action; empty for continuous actions."""
         return list(self.action.choices)
 
     @property
     def outputs(self) -> int:
-        """How many numbers decide about an action."""
+        """Number of outputs that parameterise an action."""
         return self.action.outputs
 
     @property
     def memory_len(self) -> int:
-        """How many numbers a row remembers."""
+        """Numbers per recurrent state."""
         return self._own_memory * (1 if self.policy.shared else 2)
 
     @property
@@ -183,7 +183,7 @@ class Blueprint:
         return _KEPT[self.policy.memory] * self.policy.memory_size * self.policy.memory_layers
 
     def forward(self, ops: Operations[T], seen: T, mask: T | None, memory: T | None) -> Outputs[T]:
-        """One step of every row."""
+        """Apply the policy to a batch of rows."""
         x = self._features(ops, seen)
         if self.policy.shared:
             x, after = self._trunk(ops, x, "trunk.", "", memory)
@@ -223,7 +223,7 @@ class Blueprint:
         return x
 
     def _trunk(self, ops: Operations[T], x: T, dense: str, rest: str, memory: T | None) -> tuple[T, T | None]:
-        """Convolutions, dense layers and memory: what they put out, and the memory after it."""
+        """Apply convolutions, dense layers and recurrent layers; return their output and the next state."""
         if self.policy.convolutions:
             x = self._convolutions(ops, x, rest)
         first = 0
@@ -311,7 +311,7 @@ def write_whole(path: Path, data: bytes) -> None:
 def _normalisation(
     statistics: Mapping[str, NDArray[Any]],
 ) -> tuple[NDArray[np.float32] | None, NDArray[np.float32] | None]:
-    """Mean and scale, as the learners make them; none before there were any observations."""
+    """Return mean and scale as the learners compute them; `None` before the first observations."""
     count = statistics.get("observations.count")
     if count is None or not count.item() > 0:
         return None, None

@@ -1,4 +1,4 @@
-"""Policies as ONNX models, written node by node from the policy's description; no torch takes part."""
+"""Policies as ONNX models, written node by node from the policy's spec, without torch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-# Old enough for the runtimes that are about.
+# Old enough for the runtimes in use.
 _OPSET: Final = 17
 _IR_VERSION: Final = 8
 _BATCH: Final = "batch"
@@ -25,7 +25,7 @@ MISSING: Final = "ONNX models need onnx: pip install 'hotloop[onnx]'"
 
 
 class Graph:
-    """A graph that grows: `Operations` whose values are names of tensors."""
+    """A graph under construction: `Operations` whose values are names of tensors."""
 
     def __init__(self) -> None:
         try:
@@ -37,7 +37,7 @@ class Graph:
         self.constants: dict[str, Any] = {}
 
     def weight(self, name: str, array: NDArray[Any]) -> str:
-        """A constant; one of that name is made once."""
+        """Add a constant, once per name."""
         if name not in self.constants:
             self.constants[name] = self._onnx.numpy_helper.from_array(np.ascontiguousarray(array), name)
         return name
@@ -54,99 +54,99 @@ class Graph:
         return self.weight("shape." + ".".join(map(str, values)), np.array(values, np.int64))
 
     def real(self, x: str) -> str:
-        """Bytes as real numbers."""
+        """Convert bytes to floats."""
         return self._one("Cast", x, to=self._onnx.TensorProto.FLOAT)
 
     def flat(self, x: str) -> str:
-        """All axes after the first as one."""
+        """Flatten all axes after the first."""
         return self._one("Flatten", x, axis=1)
 
     def permuted(self, x: str, axes: Sequence[int]) -> str:
-        """With its axes in another order."""
+        """Permute the axes."""
         return self._one("Transpose", x, perm=list(axes))
 
     def shaped(self, x: str, shape: Sequence[int]) -> str:
-        """With other axes after the first."""
+        """Reshape the axes after the first."""
         return self._one("Reshape", x, self._whole([-1, *shape]))
 
     def picked(self, table: str, rows: str) -> str:
-        """Rows of a table."""
+        """Look up rows of a table."""
         return self._one("Gather", table, rows, axis=0)
 
     def dense(self, x: str, weight: str) -> str:
-        """Times the transposed weights."""
+        """Multiply by the transposed weights."""
         return self._one("Gemm", x, weight, transB=1)
 
     def convolution(self, x: str, weight: str, bias: str, stride: int, pad: int) -> str:
-        """In two dimensions."""
+        """Apply a two-dimensional convolution."""
         return self._one("Conv", x, weight, bias, strides=[stride] * 2, pads=[pad] * 4)
 
     def add(self, x: str, y: str) -> str:
-        """Elementwise."""
+        """Add elementwise."""
         return self._one("Add", x, y)
 
     def subtract(self, x: str, y: str) -> str:
-        """Elementwise."""
+        """Subtract elementwise."""
         return self._one("Sub", x, y)
 
     def multiply(self, x: str, y: str) -> str:
-        """Elementwise."""
+        """Multiply elementwise."""
         return self._one("Mul", x, y)
 
     def tanh(self, x: str) -> str:
-        """Elementwise."""
+        """Apply tanh elementwise."""
         return self._one("Tanh", x)
 
     def sigmoid(self, x: str) -> str:
-        """Elementwise."""
+        """Apply the sigmoid elementwise."""
         return self._one("Sigmoid", x)
 
     def relu(self, x: str) -> str:
-        """Elementwise."""
+        """Apply ReLU elementwise."""
         return self._one("Relu", x)
 
     def clipped(self, x: str, low: str, high: str) -> str:
-        """Elementwise; `Clip` would take only single bounds."""
+        """Clip elementwise to bounds; ONNX's `Clip` takes scalar bounds only."""
         return self._one("Min", self._one("Max", x, low), high)
 
     def where(self, mask: str, x: str, y: str) -> str:
-        """The one where the mask says so, else the other."""
+        """Select elementwise by a mask."""
         return self._one("Where", mask, x, y)
 
     def split(self, x: str, sizes: Sequence[int]) -> list[str]:
-        """Parts of the last axis."""
+        """Split the last axis."""
         if len(sizes) == 1:
             return [x]
         return self._node("Split", x, self._whole(sizes), outputs=len(sizes), axis=-1)
 
     def joined(self, parts: Sequence[str]) -> str:
-        """Along the last axis."""
+        """Concatenate along the last axis."""
         return parts[0] if len(parts) == 1 else self._one("Concat", *parts, axis=-1)
 
     def best(self, x: str) -> str:
-        """The index of the greatest entry of the last axis; the first of equals."""
+        """Return the argmax over the last axis; the first of equals."""
         return self._one("ArgMax", x, axis=-1, keepdims=1)
 
     def single(self, x: str) -> str:
-        """Without the last axis."""
+        """Remove the last axis."""
         return self._one("Squeeze", x, self._whole([-1]))
 
     def like_rows(self, x: str, rows: str) -> str:
-        """A constant vector once for every row."""
+        """Repeat a constant vector for every row."""
         return self._one("Expand", x, self._one("Shape", rows))
 
     def named(self, x: str, name: str) -> None:
-        """Makes a value known under a name."""
+        """Give a value an output's name."""
         self.nodes.append(self._onnx.helper.make_node("Identity", [x], [name]))
 
 
 def write_onnx(path: Path, blueprint: Blueprint) -> None:
-    """Writes the model; a failure leaves nothing behind."""
+    """Write the model; a failure leaves no file."""
     write_whole(path, onnx_model(blueprint).SerializeToString())
 
 
 def onnx_model(blueprint: Blueprint) -> Any:
-    """The model.
+    """Return the model.
 
     Inputs are `observation`, `action_mask` (true is allowed) where the env has masks, and `memory` (zeros where an
     episode begins) where the policy has one. Outputs are `action`, `value`, `logits` or `mean` and `log_std`, and

@@ -20,7 +20,7 @@ MISSING: Final = "torch programs need torch: pip install torch"
 
 
 def import_torch() -> Any:
-    """The module, or an error that says what to do."""
+    """Import torch; raise an error that says how to install it."""
     try:
         import torch
     except ModuleNotFoundError:
@@ -29,106 +29,106 @@ def import_torch() -> Any:
 
 
 class Computation:
-    """`Operations` that torch computes; weights are those of a module."""
+    """`Operations` by torch; weights are buffers of a module."""
 
     def __init__(self, weight: Callable[[str, NDArray[Any]], Tensor]) -> None:
         self._torch = import_torch()
         self.weight = weight
 
     def real(self, x: Tensor) -> Tensor:
-        """Bytes as real numbers."""
+        """Convert bytes to floats."""
         return x.float()
 
     def flat(self, x: Tensor) -> Tensor:
-        """All axes after the first as one."""
+        """Flatten all axes after the first."""
         return x.flatten(1)
 
     def permuted(self, x: Tensor, axes: Sequence[int]) -> Tensor:
-        """With its axes in another order."""
+        """Permute the axes."""
         return x.permute(*axes)
 
     def shaped(self, x: Tensor, shape: Sequence[int]) -> Tensor:
-        """With other axes after the first."""
+        """Reshape the axes after the first."""
         return x.reshape(-1, *shape)
 
     def picked(self, table: Tensor, rows: Tensor) -> Tensor:
-        """Rows of a table."""
+        """Look up rows of a table."""
         found: Tensor = self._torch.nn.functional.embedding(rows, table)
         return found
 
     def dense(self, x: Tensor, weight: Tensor) -> Tensor:
-        """Times the transposed weights."""
+        """Multiply by the transposed weights."""
         found: Tensor = self._torch.nn.functional.linear(x, weight)
         return found
 
     def convolution(self, x: Tensor, weight: Tensor, bias: Tensor, stride: int, pad: int) -> Tensor:
-        """In two dimensions."""
+        """Apply a two-dimensional convolution."""
         found: Tensor = self._torch.nn.functional.conv2d(x, weight, bias, stride, pad)
         return found
 
     def add(self, x: Tensor, y: Tensor) -> Tensor:
-        """Elementwise."""
+        """Add elementwise."""
         return x + y
 
     def subtract(self, x: Tensor, y: Tensor) -> Tensor:
-        """Elementwise."""
+        """Subtract elementwise."""
         return x - y
 
     def multiply(self, x: Tensor, y: Tensor) -> Tensor:
-        """Elementwise."""
+        """Multiply elementwise."""
         return x * y
 
     def tanh(self, x: Tensor) -> Tensor:
-        """Elementwise."""
+        """Apply tanh elementwise."""
         return x.tanh()
 
     def sigmoid(self, x: Tensor) -> Tensor:
-        """Elementwise."""
+        """Apply the sigmoid elementwise."""
         return x.sigmoid()
 
     def relu(self, x: Tensor) -> Tensor:
-        """Elementwise."""
+        """Apply ReLU elementwise."""
         return x.relu()
 
     def clipped(self, x: Tensor, low: Tensor, high: Tensor) -> Tensor:
-        """Elementwise, between two."""
+        """Clip elementwise to bounds."""
         return x.clamp(low, high)
 
     def where(self, mask: Tensor, x: Tensor, y: Tensor) -> Tensor:
-        """The one where the mask says so, else the other."""
+        """Select elementwise by a mask."""
         return x.where(mask, y)
 
     def split(self, x: Tensor, sizes: Sequence[int]) -> list[Tensor]:
-        """Parts of the last axis."""
+        """Split the last axis."""
         return list(self._torch.split(x, list(sizes), -1))
 
     def joined(self, parts: Sequence[Tensor]) -> Tensor:
-        """Along the last axis."""
+        """Concatenate along the last axis."""
         found: Tensor = self._torch.cat(list(parts), -1)
         return found
 
     def best(self, x: Tensor) -> Tensor:
-        """The index of the greatest entry of the last axis."""
+        """Return the argmax over the last axis."""
         return x.argmax(-1, keepdim=True)
 
     def single(self, x: Tensor) -> Tensor:
-        """Without the last axis."""
+        """Remove the last axis."""
         return x.squeeze(-1)
 
     def like_rows(self, x: Tensor, rows: Tensor) -> Tensor:
-        """A constant vector once for every row; not a view, which programs cannot give back."""
+        """Repeat a constant vector for every row; not as a view, which programs cannot return."""
         found: Tensor = x + self._torch.zeros_like(rows)
         return found
 
 
 def torch_module(blueprint: Blueprint) -> torch.nn.Module:
-    """The policy as a module of `(observation, action_mask, memory)`, of which it takes those it needs, to a dict."""
+    """Return the policy as a module from observation, action mask and memory (those it uses) to a dict."""
     torch = import_torch()
 
     class Policy(torch.nn.Module):  # type: ignore[misc, name-defined, unused-ignore]
         def __init__(self) -> None:
             super().__init__()
-            # Once through, so that every array is there before the module is traced.
+            # One forward pass registers all arrays before the module is traced.
             self.forward(*_examples(blueprint, 2))
 
         def _weight(self, name: str, array: NDArray[Any]) -> Tensor:
@@ -157,7 +157,7 @@ def torch_module(blueprint: Blueprint) -> torch.nn.Module:
 
 
 def write_program(path: Path, blueprint: Blueprint) -> None:
-    """Writes the program; a failure leaves nothing behind."""
+    """Write the program; a failure leaves no file."""
     torch = import_torch()
     module = torch_module(blueprint).eval()
     examples = _examples(blueprint, 2)
@@ -165,7 +165,7 @@ def write_program(path: Path, blueprint: Blueprint) -> None:
     rest = tuple({0: batch} for _ in examples[1:])
     shapes: tuple[Any, ...] = ({0: batch}, rest) if rest else ({0: batch},)
     program = torch.export.export(module, tuple(examples), dynamic_shapes=shapes)
-    # By way of memory: torch does not survive a disk that is full.
+    # Through memory: torch crashes when the disk is full.
     data = io.BytesIO()
     torch.export.save(program, data)
     write_whole(path, data.getvalue())

@@ -1,4 +1,4 @@
-"""Whether what was exported does what the policy does: both see the same, for several steps, and are compared."""
+"""Comparison of an exported policy with the original, on the same observations over several steps."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Model = Callable[[dict[str, "NDArray[Any]"]], dict[str, "NDArray[Any]"]]
 _ROWS: Final = 64
 _STEPS: Final = 4
-# Sums are made in another order, in 32 bits: so much may differ, in parts of a number that is larger than 1.
+# Tolerance: sums have another order, in 32 bits. Relative to numbers larger than 1.
 _TOLERANCE: Final = 1e-4
 
 
@@ -35,11 +35,11 @@ class Check:
 
     observations: int
     difference: float
-    """The largest, of values, logarithms of probabilities and amounts, in parts of those larger than 1."""
+    """The largest difference of values, log-probabilities and continuous actions, relative to those larger than 1."""
 
 
 def onnx_runtime(path: Path) -> Model | None:
-    """The model in a file, run by onnxruntime; `None` if that is not installed."""
+    """Return the model in a file, run by onnxruntime; `None` if that is not installed."""
     try:
         import onnxruntime
     except ModuleNotFoundError:
@@ -52,7 +52,7 @@ def onnx_runtime(path: Path) -> Model | None:
 
 
 def torch_program(path: Path) -> Model:
-    """The program in a file, run by torch."""
+    """Return the program in a file, run by torch."""
     torch = import_torch()
     module = torch.export.load(path).module()
 
@@ -65,7 +65,7 @@ def torch_program(path: Path) -> Model:
 
 
 def check(model: Model, agent: Policy, blueprint: Blueprint) -> Check:
-    """Compares a model with the policy itself, on made-up observations; an `ExportError` says what differs."""
+    """Compare a model with the policy on random observations; raise an `ExportError` that names the difference."""
     draws = np.random.default_rng(0)
     theirs = np.zeros((_ROWS, blueprint.memory_len), np.float32)
     ours = theirs.copy()
@@ -88,7 +88,7 @@ def check(model: Model, agent: Policy, blueprint: Blueprint) -> Check:
         for name, got, expected in pairs:
             apart = float(np.max(np.abs(got - expected) / np.maximum(1.0, np.abs(expected))))
             if not apart <= _TOLERANCE:
-                raise ExportError(f"the exported policy is not the same: {name} differs by {apart:g} at step {step}")
+                raise ExportError(f"the exported policy differs from the original: {name} by {apart:g} at step {step}")
             difference = max(difference, apart)
     return Check(_ROWS * _STEPS, difference)
 
@@ -96,9 +96,9 @@ def check(model: Model, agent: Policy, blueprint: Blueprint) -> Check:
 def _actions(
     blueprint: Blueprint, found: dict[str, NDArray[Any]], actions: NDArray[Any], log_prob: NDArray[Any]
 ) -> list[tuple[str, NDArray[Any], NDArray[Any]]]:
-    """Values of the decisions that must agree: our probabilities, and that their actions are as probable."""
+    """Return the numbers that must agree: probabilities, and those of the exported policy's actions."""
     if blueprint.continuous:
-        # The most probable action's probability depends on the spread alone.
+        # The density of the most probable action depends on the standard deviation alone.
         spread = -(found["log_std"] + 0.5 * np.log(2 * np.pi)).sum(-1)
         return [("action", found["action"], actions), ("log_std", spread, log_prob)]
     ours = _log_prob(blueprint, found["logits"], actions)

@@ -1,4 +1,4 @@
-"""What envs on a board of squares have in common. Squares are one wide; rows count from the top."""
+"""Drawing of boards of squares. A square is one unit wide; rows count from the top."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def board(rows: int, columns: int, colours: Sequence[Colour]) -> Drawing:
 
 
 def middle(square: int, rows: int, columns: int) -> Point:
-    """The middle of a square."""
+    """Return the centre of a square."""
     row, column = divmod(square, columns)
     return column + 0.5, rows - row - 0.5
 
 
 def figure(drawing: Drawing, at: Point, colour: Colour = ORANGE, size: float = 1.0, text: str = "") -> None:
-    """A person, seen from the front, with something written on it."""
+    """Draw a person from the front, with a label."""
     x, y = at
     shoulder, foot, half = y + 0.10 * size, y - 0.32 * size, 0.22 * size
     drawing.disc((x, shoulder - 0.5 * half), half, colour)
@@ -37,6 +37,6 @@ def figure(drawing: Drawing, at: Point, colour: Colour = ORANGE, size: float = 1
 
 
 def marked(letters: Sequence[str], columns: int, here: int) -> str:
-    """Letters as a board, with brackets around one."""
+    """Return a board of letters as text, with brackets around one."""
     squares = [f"[{letter}]" if square == here else f" {letter} " for square, letter in enumerate(letters)]
     return "\n".join("".join(squares[i : i + columns]).rstrip() for i in range(0, len(squares), columns))

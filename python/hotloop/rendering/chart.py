@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     Values = NDArray[np.float64]
 
 _SIZE: Final = (1080, 600)
-# Pixels above and right of the frame, and below it for the scale and what it is of.
+# Pixels above and right of the frame, and below it for ticks and axis label.
 _TOP, _RIGHT, _BOTTOM, _GAP = 46, 24, 64, 10
 _TEXT: Final = 17
-# Drawn larger and made smaller again, edges come out smooth.
+# Supersampling factor for smooth edges.
 _OVER: Final = 3
 _LINE: Final = 2
 _PAPER: Final = (255, 255, 255)
@@ -76,7 +76,7 @@ def chart(lines: Sequence[ChartLine], *, up: str, along: str) -> Any:
     wide, tall = frame[2] - frame[0], frame[3] - frame[1]
 
     def placed(x: Values | float, y: Values | float) -> tuple[Any, Any]:
-        """In pixels of the frame."""
+        """Return points in pixels of the frame."""
         return (
             (x - across[0]) / (across[1] - across[0]) * wide,
             (upright[1] - y) / (upright[1] - upright[0]) * tall,
@@ -125,7 +125,7 @@ def _inside(
     x_ticks: Sequence[tuple[float, str]],
     y_ticks: Sequence[tuple[float, str]],
 ) -> Any:
-    """What the frame holds."""
+    """Draw bands and lines inside the frame."""
     from PIL import Image, ImageDraw
 
     wide, tall = size[0] * _OVER, size[1] * _OVER
@@ -148,7 +148,7 @@ def _inside(
             outline = points(np.concatenate([band.x, band.x[::-1]]), np.concatenate([band.low, band.high[::-1]]))
             if len(outline) < 6:
                 continue
-            # Bands let those behind them be seen, and are seen themselves where they have no height.
+            # Bands are translucent, and visible even where they have no height.
             share = Image.new("L", (wide, tall))
             cover = ImageDraw.Draw(share)
             cover.polygon(outline, fill=70)

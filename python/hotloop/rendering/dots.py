@@ -1,4 +1,4 @@
-"""Drawings as characters: what is dark becomes a dot, eight of which make one Braille character."""
+"""Drawings as text: dark areas become dots, eight of which form a Braille character."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _COLUMNS: Final = 60
 _LINES: Final = 20
-# The bit of each of a character's dots, four rows of two.
+# Bit of each dot of a character: four rows of two.
 _BITS: Final = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])
 _BLANK: Final = 0x2800
 
@@ -37,7 +37,7 @@ def dots(drawing: Drawing) -> str:
             labels.append(shape)
             continue
         if isinstance(shape, Line):
-            # Never thinner than a dot, or parts of it would fall between them.
+            # At least as thick as a dot, so that no part falls between dots.
             reach = max(shape.width, size) / 2
             covered = _distance(places, shape.points) <= reach
         elif isinstance(shape, Disc):
@@ -63,7 +63,7 @@ def _is_dark(colour: Colour) -> bool:
 
 
 def _distance(places: NDArray[np.float64], points: Sequence[Point]) -> NDArray[np.float64]:
-    """How far each place is from a line through some points."""
+    """Return the distance of each position from a polyline."""
     nearest = np.full(places.shape[:2], np.inf)
     for start, end in pairwise(points):
         along = np.subtract(end, start)
@@ -74,7 +74,7 @@ def _distance(places: NDArray[np.float64], points: Sequence[Point]) -> NDArray[n
 
 
 def _inside(places: NDArray[np.float64], polygon: Polygon) -> NDArray[np.bool_]:
-    """Which places a ray to the right crosses the polygon's edges from an odd number of times."""
+    """Return which positions are inside a polygon, by the even-odd rule."""
     x, y = places[..., 0], places[..., 1]
     odd = np.zeros(places.shape[:2], np.bool_)
     points = list(polygon.points)

@@ -70,27 +70,27 @@ class Drawing:
     shapes: list[Shape] = field(default_factory=list)
 
     def line(self, *points: Point, width: float, colour: Colour = INK) -> None:
-        """Adds a line."""
+        """Add a line."""
         self.shapes.append(Line(points, width, colour))
 
     def disc(self, centre: Point, radius: float, colour: Colour = INK) -> None:
-        """Adds a filled circle."""
+        """Add a filled circle."""
         self.shapes.append(Disc(centre, radius, colour))
 
     def polygon(self, *points: Point, colour: Colour = INK) -> None:
-        """Adds a filled polygon."""
+        """Add a filled polygon."""
         self.shapes.append(Polygon(points, colour))
 
     def box(self, left: float, bottom: float, right: float, top: float, colour: Colour = INK) -> None:
-        """Adds a filled rectangle."""
+        """Add a filled rectangle."""
         self.polygon((left, bottom), (right, bottom), (right, top), (left, top), colour=colour)
 
     def label(self, at: Point, text: str, height: float, colour: Colour = INK) -> None:
-        """Adds text."""
+        """Add text."""
         self.shapes.append(Label(at, text, height, colour))
 
     def arrow(self, start: Point, end: Point, width: float, colour: Colour = INK) -> None:
-        """Adds a line with a head at its end; none if both ends are the same."""
+        """Add an arrow; nothing if both ends are the same."""
         length = math.dist(start, end)
         if length == 0.0:
             return
@@ -103,6 +103,6 @@ class Drawing:
 
 
 def blend(first: Colour, second: Colour, share: float) -> Colour:
-    """A colour between two: the first at 0, the second at 1."""
+    """Interpolate between two colours: the first at 0, the second at 1."""
     red, green, blue = (round(a + (b - a) * share) for a, b in zip(first, second, strict=True))
     return red, green, blue

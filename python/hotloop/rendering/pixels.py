@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 # The longer side; both sides are even, as video codecs want them.
 _SIDE: Final = 480
-# Drawn larger and made smaller again, edges come out smooth.
+# Supersampling factor for smooth edges.
 _OVER: Final = 3
 
 

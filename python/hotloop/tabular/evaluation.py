@@ -26,7 +26,7 @@ _EQUAL: Final = 1e-9
 
 
 def exact_options(env: str, options: dict[str, Any]) -> dict[str, Any] | None:
-    """The options under which the env is enumerated to evaluate a table; `None` if it cannot be."""
+    """Return the options with which the env is enumerated to evaluate a table; `None` if it cannot be."""
     if env == "tictactoe" and options.get("opponent") == "self":
         # One table plays both sides; it is evaluated against perfect play.
         return {**options, "opponent": "perfect"}

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class ExternalEngine:
-    """Steps one env in Python."""
+    """An engine that steps one env in Python."""
 
     about = "native table, the env is stepped in Python"
     notes: tuple[str, ...] = (
@@ -152,5 +152,5 @@ class ExternalEngine:
         self._action = None
 
     def close(self) -> None:
-        """Closes the env."""
+        """Close the env."""
         self._env.close()

@@ -1,11 +1,11 @@
-"""MPI ranks that learn together: each has a table and threads of its own, and they exchange what changed.
+"""MPI ranks that learn together: each has its own table and threads, and they exchange changed rows.
 
-Every rank works in rounds of about equal time, so a slow node makes fewer steps instead of holding the rest. After a
-round it sends the rows that changed, compressed, to all others and takes in whatever has come, without waiting, unless
-it is more than `tabular.staleness` rounds ahead of the slowest: that bounds how old a table's knowledge of the others'
-work can be. What two ranks say of a value is weighted by how often each has tried that action in that state.
+Every rank works in rounds of about equal time, so a slow node makes fewer steps instead of delaying the others. After
+a round it sends its changed rows, compressed, to all others and merges the messages that have arrived. It waits only if
+it is more than `tabular.staleness` rounds ahead of the slowest, which bounds the staleness of the tables. Values of
+several ranks are averaged, weighted by their visits of that state and action.
 
-Rank 0 is the trainer's; it counts, evaluates and keeps checkpoints, and tells the others when to stop.
+Rank 0 is the trainer's: it counts, evaluates, saves checkpoints, and stops the others.
 """
 
 from __future__ import annotations
@@ -37,26 +37,26 @@ R = TypeVar("R")
 _ROWS: Final = 1
 _STOP: Final = 2
 _DEATH: Final = 3
-# Seconds of a round; what an exchange costs must be small beside it.
+# Seconds of a round; long compared with the cost of an exchange.
 ROUND: Final = 0.05
-# A rank that was silent for so long while others waited is taken for dead.
-PATIENCE: Final = 60.0
+# Seconds without a message after which a rank that others wait for is considered dead.
+TIMEOUT: Final = 60.0
 
 
 def world() -> MPI.Intracomm:
-    """All ranks; an error if there is no MPI."""
+    """Return all ranks; raise a `ConfigError` if MPI is not installed."""
     try:
         from mpi4py import MPI
     except ImportError as error:
         raise ConfigError(
-            "tabular.runtime is mpi, but mpi4py or the MPI library behind it is not there "
-            f"({error}): pip install 'hotloop[mpi]' brings both, or set tabular.runtime=shared"
+            "tabular.runtime is mpi, but mpi4py or its MPI library is missing "
+            f"({error}): pip install 'hotloop[mpi]' installs both, or set tabular.runtime=shared"
         ) from None
     return MPI.COMM_WORLD
 
 
 def pack(steps: int, round_: int, changes: tuple[Any, Any, Any], counted: dict[str, Any]) -> bytes:
-    """A message: rows that changed and what was counted; states as differences, bytes of equal weight together."""
+    """Return a message with changed rows and counts; states are delta-encoded, and bytes shuffled to compress well."""
     states, values, visits = changes
     gaps = np.diff(states, prepend=np.uint64(0))
     parts = [
@@ -69,12 +69,12 @@ def pack(steps: int, round_: int, changes: tuple[Any, Any, Any], counted: dict[s
 
 
 def _planes(numbers: Any) -> bytes:
-    """All first bytes, all second bytes, and so on: those of like weight are alike, which compresses well."""
+    """Return all first bytes, then all second bytes, and so on: bytes of equal significance are similar."""
     return np.ascontiguousarray(numbers).view(np.uint8).reshape(-1, numbers.itemsize).T.tobytes()
 
 
 def unpack(message: bytes, numbers: int, actions: int) -> tuple[dict[str, Any], tuple[Any, Any, Any]]:
-    """What `pack` was given: the head, and states, values (so many numbers a row), visits."""
+    """Return the content of a message: its head, and states, values and visits."""
     size = int.from_bytes(message[:4], "little")
     head = json.loads(message[4 : 4 + size])
     body, rows, at = zlib.decompress(message[4 + size :]), head["rows"], 0
@@ -110,14 +110,14 @@ class Rank:
         """Bytes sent so far."""
 
     def share_table(self, table: _core.QTable | None) -> None:
-        """Rank 0's table becomes everybody's."""
+        """Send rank 0's table to all ranks."""
         arrays = self.world.bcast(None if table is None else (table.states, table.actions, table.arrays()))
         if self.number:
             states, actions, values = arrays
             self.engine.set_table(_core.QTable(states, actions, 0.0, values))
 
     def round(self) -> int:
-        """Works for about the time of a round, sends what changed, takes in what came; steps made."""
+        """Train for about the time of a round; return the steps made."""
         begun = time.perf_counter()
         made = self.engine.learner.advance(self._pieces, 10 * ROUND) * self._piece
         spent = time.perf_counter() - begun
@@ -126,7 +126,7 @@ class Rank:
         return made
 
     def send(self, steps: int, counted: dict[str, Any]) -> None:
-        """Sends what changed to all others, without waiting for them."""
+        """Send changed rows to all others, without waiting."""
         message = pack(steps, self._rounds[self.number], self.engine.learner.changes(), counted)
         self._out = [(data, request) for data, request in self._out if not request.Test()]
         for other in range(self.count):
@@ -135,11 +135,11 @@ class Rank:
                 self.sent += len(message)
 
     def behind(self) -> list[int]:
-        """The ranks that this one must wait for before it goes on."""
+        """Return the ranks that this one must wait for."""
         return [r for r, done in enumerate(self._rounds) if self._rounds[self.number] - done > self._staleness]
 
     def receive(self) -> list[dict[str, Any]]:
-        """Takes in all that has come; waits a moment if this rank is too far ahead. Heads of the messages."""
+        """Merge all messages that have arrived and return their heads; wait briefly if this rank is too far ahead."""
         heads: list[dict[str, Any]] = []
         begun = time.perf_counter()
         while True:
@@ -149,9 +149,9 @@ class Rank:
             behind = self.behind()
             if not behind or heads or time.perf_counter() - begun > ROUND:
                 return heads
-            if time.perf_counter() - self._heard > PATIENCE:
+            if time.perf_counter() - self._heard > TIMEOUT:
                 slow = behind[0]
-                raise RankDiedError(f"rank {slow} on {self._hosts[slow]} was not heard of for {PATIENCE:.0f} s")
+                raise RankDiedError(f"rank {slow} on {self._hosts[slow]} sent nothing for {TIMEOUT:.0f} s")
             time.sleep(0.0005)
 
     def _next(self) -> dict[str, Any] | None:
@@ -165,7 +165,7 @@ class Rank:
             message = bytearray(status.Get_count(MPI.BYTE))
             self._coming = (source, tag, message, self.world.Irecv([message, len(message)], source, tag))
         source, tag, message, request = self._coming
-        # The rest of a large message never comes from a rank that died: waiting for it would keep this one from ending.
+        # A rank that died never sends the rest of a large message: waiting for it would keep this one from ending.
         if not request.Test():
             return None
         self._coming = None
@@ -179,34 +179,34 @@ class Rank:
         return {**head, "rank": source}
 
     def stop_others(self) -> None:
-        """Tells all others that the job is over."""
+        """Send all others the end of the job."""
         for other in range(1, self.count):
             self._out.append((b"", self.world.Isend([b"", 0], other, _STOP)))
 
-    def tell_death(self, error: BaseException) -> None:
-        """Rank 0 should know why this rank ends."""
+    def report_death(self, error: BaseException) -> None:
+        """Send rank 0 the reason why this rank ends."""
         lines = "".join(traceback.format_exception(error)).encode()
         self.world.Send([lines, len(lines)], 0, _DEATH)
 
     def settle(self) -> None:
-        """The last exchange: everybody sends, everybody has taken in everything."""
+        """Exchange the last messages: return once all of them have been sent and merged."""
         while self._out:
             self.receive_all()
             self._out = [(data, request) for data, request in self._out if not request.Test()]
-        # Who is done goes on taking in what others still have to send.
+        # A rank that is done still receives until all others have sent everything.
         arrived = self.world.Ibarrier()
         while not arrived.Test():
             self.receive_all()
         self.receive_all()
 
     def receive_all(self) -> None:
-        """Takes in what has come, however far ahead this rank is."""
+        """Merge all messages that have arrived, without waiting."""
         while self._next() is not None:
             pass
 
 
 class MpiEngine(NativeEngine):
-    """Rank 0's engine: works as every rank does, and counts for all."""
+    """Rank 0's engine: trains like every rank, and counts for all."""
 
     def __init__(self, config: Config, spaces: Spaces, settings: dict[str, Any]) -> None:
         agreed(config)
@@ -225,11 +225,11 @@ class MpiEngine(NativeEngine):
 
     @property
     def made(self) -> int:
-        """Steps of all ranks that this one knows of."""
+        """Steps of all ranks, as far as they have been received."""
         return self._made
 
     def advance(self, iterations: int, seconds: float) -> tuple[int, int]:
-        """Makes rounds until all ranks together have made the iterations, or the time is up."""
+        """Run rounds until all ranks together have made the iterations, or the time is up."""
         if not self._begun:
             self._rank.share_table(self.learner.table())
             self._begun = True
@@ -268,11 +268,11 @@ class MpiEngine(NativeEngine):
         return statistics
 
     def set_table(self, table: _core.QTable) -> None:
-        """Goes on with another table; the others get it when training begins."""
+        """Replace the table; the other ranks get it when training begins."""
         self.learner.set_table(table)
 
     def close(self) -> None:
-        """Ends the other ranks."""
+        """Stop the other ranks."""
         if not self._ended:
             self._ended = True
             if not self._begun:
@@ -282,7 +282,7 @@ class MpiEngine(NativeEngine):
 
 
 def agreed(config: Config | None) -> Config:
-    """The config of all ranks; those that have none take rank 0's. An error if they differ."""
+    """Return the config of all ranks (rank 0's, if this one has none); raise an error if they differ."""
     from hotloop.config.loader import build
 
     dumped = None if config is None else config.model_dump(mode="json")
@@ -300,7 +300,7 @@ def agreed(config: Config | None) -> Config:
 
 
 def together(config: Config | None, lead: Callable[[], R]) -> R:
-    """Rank 0 leads, the others serve; all get what came of it. A rank that fails ends the job."""
+    """Run `lead` on rank 0 and serve it on the others; return its result on all. A rank that fails ends the job."""
     ranks = world()
     try:
         if ranks.Get_rank():
@@ -320,7 +320,7 @@ def together(config: Config | None, lead: Callable[[], R]) -> R:
 def _abort(ranks: MPI.Intracomm, error: BaseException) -> None:
     """End all ranks. Rank 0 reports why; the others have sent it their reason."""
     if ranks.Get_rank():
-        time.sleep(PATIENCE)
+        time.sleep(TIMEOUT)
     lines = str(error) if isinstance(error, RankDiedError) else "".join(traceback.format_exception(error))
     where = "" if isinstance(error, RankDiedError) else f"rank {ranks.Get_rank()} on {socket.gethostname()} failed:\n"
     print(f"hotloop: {where}{lines}", file=sys.stderr, flush=True)
@@ -332,7 +332,7 @@ def serve(config: Config) -> None:
     from hotloop.config.tabular.settings import settings
     from hotloop.config.tabular.spaces import spaces
 
-    # Rank 0 hears of signals and decides what follows from them.
+    # Rank 0 handles signals for all.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     rank = Rank(config, spaces(config), settings(config))
@@ -348,12 +348,12 @@ def serve(config: Config) -> None:
                 break
         rank.settle()
     except BaseException as error:
-        rank.tell_death(error)
+        rank.report_death(error)
         raise
 
 
 def _finite(counted: dict[str, Any]) -> dict[str, Any]:
-    # JSON knows no infinity; without an episode there is no smallest return.
+    # JSON has no infinity; without episodes there is no smallest return.
     if counted["count"]:
         return counted
     return {**counted, "min": 1e30, "max": -1e30}

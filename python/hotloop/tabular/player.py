@@ -1,4 +1,4 @@
-"""A table that acts, in the manner of a policy."""
+"""A Q-table with the interface of a policy."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 class TablePlayer:
-    """Takes the best known action; drawn actions are drawn from equally good ones."""
+    """The greedy policy of a table; sampled actions are sampled among equally good ones."""
 
     def __init__(self, table: _core.QTable) -> None:
         self.table = table
 
     @property
     def memory_len(self) -> int:
-        """A table remembers nothing of a row."""
+        """0: a table has no recurrent state."""
         return 0
 
     def act(self, request: ActRequest) -> tuple[NDArray[np.int64], None, None]:
@@ -46,9 +46,9 @@ def to_arrays(table: _core.QTable) -> Arrays:
 
 
 def from_arrays(arrays: Arrays, description: dict[str, Any]) -> _core.QTable:
-    """The table that a checkpoint kept."""
+    """Return the table that a checkpoint stores."""
     plain = {name: array.view(np.uint16) if array.dtype == np.float16 else array for name, array in arrays.items()}
     try:
         return _core.QTable(description["states"], description["actions"], description["initial_value"], plain)
     except ValueError as error:
-        raise CheckpointError(f"this is no table of that kind: {error}") from None
+        raise CheckpointError(f"the arrays do not fit the table that is described: {error}") from None

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def choose_device(wanted: str) -> torch.device:
-    """The device that a config names; `auto` is the first GPU."""
+    """Return the device that a config names; `auto` is the first GPU."""
     try:
         import torch
     except ImportError:
@@ -103,7 +103,7 @@ class TorchEngine:
         return states, torch.from_numpy(np.asarray(mask, np.bool_)).to(self._device)
 
     def _policy(self, states: torch.Tensor, legal: torch.Tensor, epsilon: float) -> torch.Tensor:
-        """Probabilities of all actions."""
+        """Return the probabilities of all actions."""
         values = self._values[:, states].sum(0).masked_fill(~legal, -float("inf"))
         best = (values == values.max(1, keepdim=True).values) & legal
         return (1 - epsilon) * best / best.sum(1, keepdim=True) + epsilon * legal / legal.sum(1, keepdim=True)
@@ -157,7 +157,7 @@ class TorchEngine:
     def _next_values(
         self, states: torch.Tensor, legal: torch.Tensor, action: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Values of the next states, and the plane that each updates."""
+        """Return the values of the next states, and the plane that each updates."""
         torch = self._torch
         first = torch.zeros_like(states)
         values = self._values[:, states].masked_fill(~legal, -float("inf"))

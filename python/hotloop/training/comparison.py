@@ -124,8 +124,8 @@ def repeated_events(events: Iterable[Event], steps: int) -> list[tuple[Key, Even
     found = []
     for event in events:
         kind = str(event.get("kind", "")) if event["event"] == "trouble" else ""
-        told = event["event"] in _REPEATED or kind in _REPEATED_TROUBLES or event.get("back_to") is not None
-        if told and event.get("steps", 0) <= steps:
+        repeats = event["event"] in _REPEATED or kind in _REPEATED_TROUBLES or event.get("back_to") is not None
+        if repeats and event.get("steps", 0) <= steps:
             found.append(((str(event["event"]), event.get("iterations", 0), kind), event))
     return found
 

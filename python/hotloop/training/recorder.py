@@ -54,7 +54,7 @@ class Recorder(Callback):
         self._store = store
         self._trackers = trackers
         self._journal: Journal | None = None
-        self._feeder: SyncThread | None = None
+        self._sync_thread: SyncThread | None = None
         self._steps = 0
         self._workers: tuple[WorkerHealth, ...] = ()
 
@@ -70,7 +70,7 @@ class Recorder(Callback):
             from hotloop.tracking.trackers import factory
 
             makers = [factory(name, self._folder) for name in self._trackers]
-        self._feeder = SyncThread(self._folder, self._store, makers, self._note_resources)
+        self._sync_thread = SyncThread(self._folder, self._store, makers, self._note_resources)
         size = path.stat().st_size
         valid = None if report.journal_bytes is None else min(report.journal_bytes, size)
         self._note(
@@ -85,13 +85,13 @@ class Recorder(Callback):
     def progress(self, report: ProgressReport) -> None:
         """Send a heartbeat, and remember the health of workers."""
         self._workers = report.workers
-        if self._feeder is not None:
-            self._feeder.beat()
+        if self._sync_thread is not None:
+            self._sync_thread.beat()
 
     def evaluating(self, report: EvaluationProgress) -> None:
         """Send a heartbeat."""
-        if self._feeder is not None:
-            self._feeder.beat()
+        if self._sync_thread is not None:
+            self._sync_thread.beat()
 
     def iteration(self, report: IterationReport) -> None:
         """Write a record."""
@@ -145,7 +145,7 @@ class Recorder(Callback):
 
     def notices(self) -> list[Notice]:
         """Return notices of the background threads."""
-        return [] if self._feeder is None else self._feeder.notices()
+        return [] if self._sync_thread is None else self._sync_thread.notices()
 
     def _end(self, status: str, ended: str, *counted: float) -> None:
         if self._journal is None:
@@ -157,8 +157,8 @@ class Recorder(Callback):
             recording.append(lambda: {"event": "end", **facts})
             recording.close()
         finally:
-            if self._feeder is not None:
-                self._feeder.finish()
+            if self._sync_thread is not None:
+                self._sync_thread.finish()
 
     def _note(self, event: str, make: Callable[[], dict[str, Any]]) -> None:
         if self._journal is not None:

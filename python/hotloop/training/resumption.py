@@ -1,4 +1,4 @@
-"""What a resumed run takes over from its journal."""
+"""State that a resumed run restores from its journal."""
 
 from __future__ import annotations
 

@@ -244,8 +244,8 @@ def _check_claims(run: Path, config: Config, newest: Checkpoint, events: Sequenc
         found.append(f"{journal.NAME} does not say how the run was started")
     expected = _fixed(config.model_dump(mode="json"))
     for event in starts:
-        told = event.get("config")
-        changes = differences(_fixed(told), expected) if isinstance(told, dict) else ["the config is missing"]
+        recorded = event.get("config")
+        changes = differences(_fixed(recorded), expected) if isinstance(recorded, dict) else ["the config is missing"]
         # As the journal has them: with numbers of nine digits.
         options = plain(recorded_options(config.env))
         facts = {"env": config.env.name, "seed": config.train.seed, "env_options": options}

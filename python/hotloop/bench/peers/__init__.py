@@ -41,7 +41,7 @@ class Peer(Generic[C]):
     """A peer that can run cases of one kind.
 
     `enter` prepares every way the peer has of doing the work of a case; the fastest of them counts. It gives none if
-    the peer does not have the env. What must be closed afterwards goes on the stack.
+    the peer does not have the env. Resources to close afterwards go on the stack.
     """
 
     name: str

@@ -69,7 +69,7 @@ def _entry(name: str, case: Case, envs: Any, step: Any, batch: int) -> Entry:
     count = batches_for(batch)
     actions = random_actions(envs.action_space, batch, count)
     if actions[0].dtype == np.int64:
-        # What EnvPool's discrete envs take; anything else it would convert in every step.
+        # The dtype of EnvPool's discrete envs; it would convert any other in every step.
         actions = [batch_actions.astype(np.int32) for batch_actions in actions]
     return Entry(Contender(name, step, actions, work_per_pass=count * batch), case.num_envs)
 

@@ -23,7 +23,7 @@ IDS = {
 }
 # Names of Gymnasium's Python envs, stepped by our worker processes.
 PREFIX = "gymnasium:"
-# Python envs gain nothing from being many, and each asynchronous one is a process.
+# More Python envs are no faster, and each asynchronous one is a process.
 MOST_PYTHON_ENVS = 32
 
 
@@ -49,7 +49,7 @@ def _async(case: Case, stack: ExitStack) -> list[Entry]:
 
 
 def _makers(case: Case) -> list[Callable[[], gymnasium.Env[Any, Any]]]:
-    """The checker is left out: it would slow every step."""
+    """Make an env without Gymnasium's checker, which slows down every step."""
     id = case.env.removeprefix(PREFIX) if case.env.startswith(PREFIX) else IDS.get(case.env)
     if id is None or id not in gymnasium.registry:
         return []

@@ -27,7 +27,7 @@ CHUNK = 8
 
 
 class Episodes(NamedTuple):
-    """Running returns of every env, and the last ones that finished on this device, oldest overwritten first."""
+    """Running returns of every env, and a ring buffer of the last finished ones on this device."""
 
     running: Array
     last: Array
@@ -35,7 +35,7 @@ class Episodes(NamedTuple):
 
 
 class State(NamedTuple):
-    """Everything that one iteration hands to the next."""
+    """State carried from one iteration to the next."""
 
     params: Any
     mean: Any
@@ -48,7 +48,7 @@ class State(NamedTuple):
 
 
 def reset_envs(key: Array, count: int) -> Array:
-    """Fresh carts."""
+    """Return initial states of carts."""
     import jax
 
     return jax.random.uniform(key, (count, OBSERVATIONS), minval=-0.05, maxval=0.05)
@@ -168,7 +168,7 @@ def advantages(case: PpoCase, value: Array, reward: Array, done: Array, last_val
 
 
 def descent(loss: Callable[..., Array], case: PpoCase) -> Callable[[Any, Any], tuple[Any, None]]:
-    """A step of Adam along the clipped gradient of a loss, averaged over devices."""
+    """Apply a step of Adam with the clipped gradient of a loss, averaged over devices."""
     import jax
     import jax.numpy as jnp
 
@@ -200,7 +200,7 @@ def _note(episodes: Episodes, returns: Array, done: Array) -> tuple[Array, Array
 
 
 def start(case: PpoCase, seed: int, count: int) -> tuple[State, Any]:
-    """The first state, and the compiled program that carries it through `count` iterations."""
+    """Return the initial state and the compiled program of `count` iterations."""
     import jax
     import jax.numpy as jnp
 

@@ -23,7 +23,7 @@ from hotloop.bench.ppo import PpoCase
 
 
 class State(NamedTuple):
-    """Everything that one iteration hands to the next."""
+    """State carried from one iteration to the next."""
 
     params: Any
     mean: Any
@@ -56,7 +56,7 @@ def init_params(key: Array, case: PpoCase) -> dict[str, Array]:
 
 
 def recall(params: dict[str, Array], case: PpoCase, x: Array, memory: tuple[Array, ...]) -> tuple[Array, ...]:
-    """One step of the memory, which is fed with sums of products made before."""
+    """Return the recurrent layer's next state, from inputs that were already multiplied by its weights."""
     import jax
     import jax.numpy as jnp
 
@@ -73,7 +73,7 @@ def recall(params: dict[str, Array], case: PpoCase, x: Array, memory: tuple[Arra
 
 
 def feed(params: dict[str, Array], obs: Array) -> Array:
-    """What the memory is fed."""
+    """Return the input of the recurrent layer."""
     import jax.numpy as jnp
 
     return jnp.tanh(obs @ params["dense"] + params["dense_bias"]) @ params["input"] + params["bias"]
@@ -108,7 +108,7 @@ def loss(params: dict[str, Array], batch: tuple[Any, ...], case: PpoCase) -> Arr
 
 
 def make_iteration(case: PpoCase, envs: int) -> Any:
-    """An iteration of one device with so many envs, as one function of the state."""
+    """Return one iteration of a device with this many envs, as a function of the state."""
     import jax
     import jax.numpy as jnp
 

@@ -22,7 +22,7 @@ def make(case: PpoCase, num_envs: int) -> Any:
 
 
 def built(algorithm: Any, policy: str, case: PpoCase, num_envs: int, policy_kwargs: dict[str, Any]) -> Any:
-    """A model of theirs with a case's settings."""
+    """Return an SB3 model with a case's settings."""
     from stable_baselines3.common.env_util import make_vec_env
 
     return algorithm(
@@ -46,7 +46,7 @@ def built(algorithm: Any, policy: str, case: PpoCase, num_envs: int, policy_kwar
 def learning(
     name: str, make: Callable[[PpoCase, int], Any], case: PpoCase, memory: str, stack: ExitStack
 ) -> list[Entry]:
-    """A model of theirs that learns, if the case has an env and a memory that it can take."""
+    """Return a contender that trains an SB3 model, if it supports the case's env and memory."""
     if case.env not in IDS or case.memory != memory:
         return []
     num_envs = min(case.num_envs, 2 * MOST_PYTHON_ENVS)
