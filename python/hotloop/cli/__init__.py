@@ -12,6 +12,7 @@ from hotloop import __version__
 from hotloop.cli import (
     bench,
     bench_faults,
+    bench_serve,
     bench_tabular,
     bench_tracking,
     bench_train,
@@ -58,6 +59,7 @@ runs.app.command("export")(runs_export.export)
 runs.app.command("report")(runs_report.report)
 bench.app.command("tabular")(bench_tabular.tabular)
 bench.app.command("faults")(bench_faults.faults)
+bench.app.command("serve")(bench_serve.serve)
 bench.app.command("tune")(bench_tune.tune)
 app.add_typer(runs.app, name="runs")
 app.add_typer(bench.app, name="bench")

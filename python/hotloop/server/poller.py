@@ -141,7 +141,7 @@ class Poller(threading.Thread):
             self._hub.publish(f"run:{run_id}", "deleted", {"run": run_id})
         if changed:
             self._hub.publish("runs", "runs", {"runs": self._rows.rows(changed, with_sparklines=False)})
-        for run in changed:
+        for run in changed if "alerts" in self._hub.topics() else ():
             if self._positions[run.id] != positions.get(run.id):
                 self._publish_alerts(run, positions.get(run.id, 0))
         self._follow_watched(by_id)

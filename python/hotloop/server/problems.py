@@ -76,4 +76,8 @@ def from_error(request: Request, error: Exception) -> Response:
         return problem(request.scope, error.status, error.detail, headers=error.headers, **error.more)
     status = next(status for kind, status in _STATUS if isinstance(error, kind))
     near = getattr(error, "near", None)
-    return problem(request.scope, status, str(error), **({"near": near} if near else {}))
+    detail, file = str(error), request.app.state.services.store.url.file
+    if file is not None:
+        # Paths of this machine are not for every reader.
+        detail = detail.replace(str(file), file.name).replace(str(file.parent), file.parent.name)
+    return problem(request.scope, status, detail, **({"near": near} if near else {}))

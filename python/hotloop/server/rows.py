@@ -6,9 +6,11 @@ import platform
 import shlex
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from hotloop.envs.registry import is_native
+from hotloop.errors import StoreAwayError
 from hotloop.tracking.marks import DEFAULTS, read_marks
 from hotloop.tracking.row_pages import row_page, sparkline
 from hotloop.tracking.store import is_in_use
@@ -32,6 +34,8 @@ class RowMaker:
 
     def __init__(self, store: CachedStore) -> None:
         self._store = store
+        self._marks: dict[int, dict[str, Any]] = {}
+        """Those that were known last: while the store is away they are shown on."""
         self._limits: dict[str, tuple[str, int | None]] = {}
         self._lines: dict[str, tuple[int, float, list[float]]] = {}
 
@@ -43,9 +47,11 @@ class RowMaker:
         with_sparklines: bool = True,
     ) -> list[dict[str, Any]]:
         """Rows for a list; `values` are those of further columns."""
-        marks = read_marks(self._store)
+        with suppress(StoreAwayError):
+            self._marks = read_marks(self._store)
+        marks = self._marks
         extra = [[] for _ in runs] if values is None else values
-        self._store.runs(numbers=[run.number for run in runs if run.id not in self._limits])
+        self._read_limits(runs)
         rows = []
         for run, more in zip(runs, extra, strict=True):
             line = self._sparkline(run) if with_sparklines else []
@@ -53,29 +59,25 @@ class RowMaker:
         return rows
 
     def _row(self, run: StoredRun, marks: Mapping[str, Any], line: list[float], values: list[Any]) -> dict[str, Any]:
-        limit = self._limit(run)
         return {
             **{name: getattr(run, name) for name in _COLUMNS},
             "seed": str(run.seed),
-            "limit": limit,
+            "limit": self._limits.get(run.id, ("", None))[1],
             "steps_per_second": run.steps / run.seconds if run.seconds > 0 else None,
             "sparkline": line,
             **marks,
             "values": values,
         }
 
-    def _limit(self, run: StoredRun) -> int | None:
-        """The run's train.steps, which resuming may change."""
-        known = self._limits.get(run.id)
-        key = f"{run.process} {run.status}"
-        if known is not None and known[0] == key:
-            return known[1]
-        (full,) = self._store.runs(numbers=[run.number]) or [run]
-        steps = full.config.get("train", {}).get("steps") if full.config_text else None
-        limit = steps if isinstance(steps, int) else None
+    def _read_limits(self, runs: Sequence[StoredRun]) -> None:
+        """Read train.steps, which resuming may change, of runs for which it is not known."""
+        missing = {run.number: run for run in runs if self._limits.get(run.id, ("",))[0] != _limit_key(run)}
+        if not missing:
+            return
         self._limits = {} if len(self._limits) >= _MOST_CACHED else self._limits
-        self._limits[run.id] = key, limit
-        return limit
+        for full in self._store.runs(numbers=list(missing)):
+            steps = full.config.get("train", {}).get("steps") if full.config_text else None
+            self._limits[full.id] = _limit_key(missing[full.number]), steps if isinstance(steps, int) else None
 
     def _sparkline(self, run: StoredRun) -> list[float]:
         """The course of the return; that of a running run is some seconds old at most."""
@@ -133,6 +135,10 @@ class RowMaker:
             for row in rows
             if row["kind"] == "verified"
         ]
+
+
+def _limit_key(run: StoredRun) -> str:
+    return f"{run.process} {run.status}"
 
 
 def is_here(run: StoredRun) -> bool:

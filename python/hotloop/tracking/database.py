@@ -104,6 +104,11 @@ class Database:
         facts = [status, *([log.stat()] if log.exists() else [])]
         return tuple(number for each in facts for number in (each.st_ino, each.st_mtime_ns, each.st_size))
 
+    @property
+    def identity(self) -> tuple[int, ...]:
+        """The file that is open; another one may be put in its place."""
+        return self._signature
+
     def __enter__(self) -> Self:
         return self
 

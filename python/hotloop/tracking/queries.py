@@ -60,16 +60,16 @@ def page(
     conditions = [Condition.parse(entry) for entry in where]
     descending, key = sort.startswith("-"), sort.removeprefix("-")
     values = RunValues(store, [*columns, key, *(condition.key for condition in conditions)])
-    found = [
-        run
-        for run in values.runs
-        if text in f"{run.name} {run.env}" and all(c.matches(values.of(run, c.key)) for c in conditions)
-    ]
+    found = [run for run in values.runs if text in f"{run.name} {run.env}"] if text else values.runs
+    if conditions:
+        found = [run for run in found if all(c.matches(values.of(run, c.key)) for c in conditions)]
 
     def order(run: StoredRun) -> tuple[Any, int]:
         return sort_key(values.of(run, key), descending=descending), run.number
 
-    found.sort(key=order, reverse=descending)
+    if sort != "-created":
+        # Runs come the newest first.
+        found.sort(key=order, reverse=descending)
     rest = found
     if cursor is not None:
         value, number = _decode(cursor)
