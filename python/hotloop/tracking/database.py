@@ -122,7 +122,7 @@ class Database:
         assert file is not None
         if not file.exists():
             if not self._create:
-                raise StoreError(f"there is no store {file}")
+                raise StoreAwayError(f"there is no store {file}")
             if self.url.is_default:
                 file.parent.mkdir(parents=True, exist_ok=True)
             elif not file.parent.is_dir():

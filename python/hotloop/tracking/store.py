@@ -178,7 +178,8 @@ class Store:
             instead = None if self._temporary is None else Path(self._temporary.name) / FILE
             found = Database(
                 self.url,
-                create=self.url.is_default or instead is not None,
+                # Only at first: a store that is deleted later must not come back empty.
+                create=(self.url.is_default and not self._connections) or instead is not None,
                 read_only=self._read_only,
                 query_limit=self._query_limit,
                 instead=instead,
