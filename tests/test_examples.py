@@ -10,16 +10,16 @@ def test_learning_curves_are_drawn_and_not_trained_twice(repository: Path, tmp_p
     picture = tmp_path / "curves.png"
     command = ["examples/learning_curves.py", "cartpole", "--home", str(tmp_path), "--png", str(picture)]
     command += ["--seeds", "1", "--steps", "12000"]
-    told = run(sys.executable, *command, cwd=repository)
-    assert told.startswith("cartpole: bands overlap over ")
+    result = run(sys.executable, *command, cwd=repository)
+    assert result.startswith("cartpole: bands overlap over ")
     assert picture.read_bytes().startswith(b"\x89PNG")
     before = sorted(path.stat().st_mtime_ns for path in tmp_path.rglob("metrics.jsonl"))
     assert len(before) == 2
-    assert run(sys.executable, *command, cwd=repository) == told
+    assert run(sys.executable, *command, cwd=repository) == result
     assert sorted(path.stat().st_mtime_ns for path in tmp_path.rglob("metrics.jsonl")) == before
 
 
 def test_quickstart(repository: Path) -> None:
-    told = run(sys.executable, "-W", "error", "examples/quickstart.py", cwd=repository)
-    assert "episodes finished, mean return 4" in told
-    assert "repeated exactly: True" in told
+    result = run(sys.executable, "-W", "error", "examples/quickstart.py", cwd=repository)
+    assert "episodes finished, mean return 4" in result
+    assert "repeated exactly: True" in result

@@ -44,11 +44,11 @@ def test_a_row_counts_every_multiply_add() -> None:
     collecting, learning = 2 * weights, 2 * (3 * weights - 4 * 64)
     assert row.flops == pytest.approx(collecting + 2 * learning)
     assert row.share == pytest.approx(row.rate.value * row.flops / row.peak)
-    told = row.as_json()
-    assert told["name"] == "cartpole 8x16 2x2"
-    assert told["unit"] == "steps/s"
-    assert told["share_of_peak"] > 0
-    assert told["ratio"] == {}
+    result = row.as_json()
+    assert result["name"] == "cartpole 8x16 2x2"
+    assert result["unit"] == "steps/s"
+    assert result["share_of_peak"] > 0
+    assert result["ratio"] == {}
 
 
 def test_ratios_are_of_the_medians() -> None:

@@ -53,5 +53,5 @@ def test_words_say_what_goes_in_and_out(home: Path, tmp_path: Path) -> None:
         (["export", "solved", "--onnx", "/no/where/x.onnx"], "there is no folder /no/where"),
     ],
 )
-def test_mistakes_are_told(home: Path, arguments: list[str], words: str) -> None:
+def test_mistakes_are_errors_with_a_message(home: Path, arguments: list[str], words: str) -> None:
     assert words in complaint(*arguments)

@@ -137,5 +137,5 @@ def test_frames_replace_each_other_on_a_terminal() -> None:
         (["play", "chasers", "env.size=9", "env.observation=grid"], "does not fit tag with env.size=9"),
     ],
 )
-def test_mistakes_are_told(home: Path, arguments: list[str], words: str) -> None:
+def test_mistakes_are_errors_with_a_message(home: Path, arguments: list[str], words: str) -> None:
     assert words in complaint(*arguments)

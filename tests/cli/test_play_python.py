@@ -43,7 +43,7 @@ def test_an_envs_own_text_is_shown() -> None:
     assert hotloop("play", "gymnasium:FrozenLake-v1", "--steps", "2", "--seed", "3").stdout != done.stdout
 
 
-def test_who_draws_pictures_only_is_told_in_numbers_with_what_to_do() -> None:
+def test_an_env_that_only_renders_images_is_shown_as_observations() -> None:
     done = hotloop("play", "gymnasium:CartPole-v1", "--steps", "1")
     assert done.returncode == 0
     assert done.stdout.startswith("sees 0.0")
@@ -126,9 +126,9 @@ def test_a_run_whose_envs_another_interpreter_made_says_so(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    told = complaint("play", "walks")
-    assert "No module named 'tests'" in told
-    assert f"the run made its envs with {sys.executable}, play makes them with" in told
+    result = complaint("play", "walks")
+    assert "No module named 'tests'" in result
+    assert f"the run made its envs with {sys.executable}, play makes them with" in result
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_a_run_whose_envs_another_interpreter_made_says_so(
         ),
     ],
 )
-def test_what_must_be_installed_is_told(tmp_path: Path, package: str, arguments: list[str], words: str) -> None:
+def test_missing_packages_are_named(tmp_path: Path, package: str, arguments: list[str], words: str) -> None:
     # A module that is found first, and is as if it were not there.
     (tmp_path / f"{package}.py").write_text(f"raise ModuleNotFoundError('no {package}', name={package!r})\n")
     path = f"{tmp_path}:{':'.join(entry for entry in sys.path if entry)}"
@@ -165,7 +165,7 @@ def test_what_must_be_installed_is_told(tmp_path: Path, package: str, arguments:
         (["walks", "env.wide=true"], "the policy of walks does not fit tests.episodes.walking:Walk with env.wide=true"),
     ],
 )
-def test_mistakes_are_told(home: Path, arguments: list[str], words: str) -> None:
+def test_mistakes_are_errors_with_a_message(home: Path, arguments: list[str], words: str) -> None:
     assert words in complaint("play", *arguments)
 
 

@@ -85,12 +85,12 @@ def test_columns_are_chosen(home: Path) -> None:
 
 
 def test_a_run_is_shown_with_everything(home: Path) -> None:
-    (told,) = hotloop_json("runs", "show", "plain-0")
-    assert told["config"]["train"]["seed"] == 0
-    assert told["checkpoints"][-1]["path"] == "checkpoints/4096"
-    assert told["metrics"]["kl"] is not None
-    words = command("runs", "show", told["id"][:6]).stdout
-    assert words.startswith(f"plain-0  {told['id']}\ncartpole, seed 0: completed (steps)")
+    (reports,) = hotloop_json("runs", "show", "plain-0")
+    assert reports["config"]["train"]["seed"] == 0
+    assert reports["checkpoints"][-1]["path"] == "checkpoints/4096"
+    assert reports["metrics"]["kl"] is not None
+    words = command("runs", "show", reports["id"][:6]).stdout
+    assert words.startswith(f"plain-0  {reports['id']}\ncartpole, seed 0: completed (steps)")
 
 
 def test_seeds_are_compared_as_mean_and_spread(home: Path) -> None:
@@ -143,10 +143,10 @@ def test_runs_are_exported(home: Path, tmp_path: Path) -> None:
     assert len(rows) == end["points"]
     assert {row["name"] for row in rows} == {"plain-0", "other"}
     hotloop_json("runs", "export", "plain-0", "--to", str(tmp_path / "all.json"))
-    (told,) = json.loads((tmp_path / "all.json").read_text())
+    (reports,) = json.loads((tmp_path / "all.json").read_text())
     exported = {int(row["step"]): float(row["value"]) for row in rows if (row["name"], row["key"]) == ("plain-0", "kl")}
-    assert {step: value for step, _, value in told["metrics"]["kl"]} == exported
-    assert len(told["episodes"]) == 8
+    assert {step: value for step, _, value in reports["metrics"]["kl"]} == exported
+    assert len(reports["episodes"]) == 8
 
 
 def test_runs_are_exported_to_parquet_where_pyarrow_is(home: Path, tmp_path: Path) -> None:
@@ -160,8 +160,8 @@ def test_an_evaluation_is_recorded_with_the_run(home: Path) -> None:
     assert found["return_min"] <= found["return_median"] <= found["return_max"]
     assert found["length_min"] <= found["length_mean"] <= found["length_max"]
     assert "success" in found["metrics"]
-    (told,) = hotloop_json("runs", "show", "plain-1")
-    (kept,) = [row for row in told["evaluations"] if row["source"] == "eval"]
+    (reports,) = hotloop_json("runs", "show", "plain-1")
+    (kept,) = [row for row in reports["evaluations"] if row["source"] == "eval"]
     assert (kept["mean"], kept["episodes"], kept["facts"]["deterministic"]) == (found["mean"], 7, False)
     assert kept["facts"]["options"] == {"length": 0.7}
 
@@ -199,18 +199,18 @@ def test_options_that_were_left_as_they_are_are_known(home: Path) -> None:
     command("runs", "delete", "longer", "catching", "--yes")
 
 
-def test_times_are_told_to_the_millisecond(home: Path) -> None:
-    (told,) = hotloop_json("runs", "show", "plain-0")
+def test_times_have_milliseconds(home: Path) -> None:
+    (reports,) = hotloop_json("runs", "show", "plain-0")
     (row, _) = hotloop_json("runs", "list", "name=plain-0", "--columns", "created")
-    assert told["created"] == row["created"]
-    assert told["checkpoints"][-1]["time"] % 1
+    assert reports["created"] == row["created"]
+    assert reports["checkpoints"][-1]["time"] % 1
 
 
 def test_the_best_episodes_are_named_and_can_be_shown_again(home: Path) -> None:
-    (told,) = hotloop_json("runs", "show", "plain-0")
-    assert len(told["replays"]) == 3
-    assert f"best episodes, for hotloop play --replay: replays/{told['replays'][0]}, " in command("runs", "show", "plain-0").stdout  # fmt: skip # noqa: E501
-    for name in told["replays"]:
+    (reports,) = hotloop_json("runs", "show", "plain-0")
+    assert len(reports["replays"]) == 3
+    assert f"best episodes, for hotloop play --replay: replays/{reports['replays'][0]}, " in command("runs", "show", "plain-0").stdout  # fmt: skip # noqa: E501
+    for name in reports["replays"]:
         hotloop_json("play", "--replay", str(home / "runs" / "plain-0" / "replays" / name))
 
 
@@ -262,8 +262,8 @@ def test_a_curve_and_all_about_a_run_fit_the_terminal(home: Path, columns: int) 
 
 
 def flat_settings(run: str) -> list[str]:
-    (told,) = hotloop_json("runs", "show", run)
-    return [key for part in told["config"].values() for key in part]
+    (reports,) = hotloop_json("runs", "show", run)
+    return [key for part in reports["config"].values() for key in part]
 
 
 def test_the_scale_beside_a_flat_line_is_true(home: Path) -> None:

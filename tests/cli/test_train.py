@@ -41,9 +41,9 @@ class Training:
         """Waits for an event of this kind."""
         assert self.process.stdout is not None
         for line in self.process.stdout:
-            told: dict[str, Any] = json.loads(line)
-            if told["event"] == event:
-                return told
+            result: dict[str, Any] = json.loads(line)
+            if result["event"] == event:
+                return result
         raise AssertionError(f"it ended without {event!r}: {self.process.communicate()}")
 
     def end(self) -> tuple[int, list[dict[str, Any]], str]:
@@ -60,7 +60,7 @@ def endless() -> Iterator[Training]:
     training.process.communicate()
 
 
-def test_cartpole_is_solved_and_the_last_line_tells_what_came_of_it() -> None:
+def test_cartpole_is_solved_and_the_last_line_is_the_result() -> None:
     events = hotloop_json("train", "cartpole")
     start, end = events[0], events[-1]
     assert start["event"] == "start"
@@ -207,7 +207,7 @@ def test_a_finished_run_that_is_resumed_says_what_to_do() -> None:
     assert "--init-from done instead of --resume" in complaint("train", "--resume", "done", "ppo.learning_rate=1e-4")
 
 
-def test_people_are_told_how_to_go_on() -> None:
+def test_the_output_names_the_command_to_continue() -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "hotloop", *ENDLESS[:-1], "--name", "mine", "--debug"],
         stdout=subprocess.PIPE,

@@ -26,7 +26,7 @@ def test_solve_gives_seconds() -> None:
     assert (row["name"], row["unit"], row["solved"]) == ("cartpole hotloop", "s", 1)
 
 
-def test_ladder_in_words() -> None:
+def test_the_ladder_as_text() -> None:
     done = hotloop("bench", "ladder", *BRIEFLY)
     assert done.returncode == 0
     assert [line.split()[0] for line in done.stdout.splitlines()[1:4]] == ["baseline", "fast", "ultra-fast"]

@@ -34,7 +34,7 @@ def test_eval_gives_a_mean_and_where_the_true_one_lies(home: Path) -> None:
     assert end["mean"] >= 475
 
 
-def test_eval_in_words(home: Path) -> None:
+def test_eval_as_text(home: Path) -> None:
     done = hotloop("eval", "solved", "--episodes", "20")
     assert done.stdout.startswith("cartpole at step ")
     assert "over 20 episodes (95 %: " in done.stdout
@@ -106,17 +106,17 @@ def test_verify_repeats_a_run_bit_for_bit(home: Path) -> None:
 
 
 def test_verify_shows_how_far_it_is(home: Path) -> None:
-    told = []
+    reports = []
 
     class Bar(PartsProgress):
         def at(self, part: str, what: str, share: float) -> None:
-            told.append((part, what, share))
+            reports.append((part, what, share))
 
     run = home / "runs" / "solved"
     (watching,) = _watching(run, Bar(1), as_json=False)
     steps = int(checkpoint_paths(run / "checkpoints")[-1].name)
     watching.progress(ProgressReport(steps // 2, 1, 1, 1.0, 1.0, 0.0))
-    assert told == [("repeating", f"step {short(steps // 2)} of {short(steps)}", 0.5)]
+    assert reports == [("repeating", f"step {short(steps // 2)} of {short(steps)}", 0.5)]
     assert _watching(home, Bar(1), as_json=False) == []
 
 

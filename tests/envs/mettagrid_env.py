@@ -55,7 +55,7 @@ def zoo(map_seed: int | None = None) -> Any:
 
 
 def simulate(actions: Any, map_seed: int, seed: int) -> dict[str, Any]:
-    """What an episode of MettaGrid's own simulation brings, told its actions one agent after the other."""
+    """Return the results of an episode of MettaGrid's own simulation, given its actions agent by agent."""
     world = Simulation(config(map_seed=map_seed), seed=seed)
     core = world._c_sim
     seen, earned, ended = [core.observations().copy()], [], []
@@ -79,5 +79,5 @@ def step_zoo(actions: Any, map_seed: int, seed: int) -> dict[str, Any]:
         by_agent, rewards, terminated, truncated, _ = env.step(dict(enumerate(row)))
         seen.append([by_agent[agent].copy() for agent in range(3)])
         earned.append([rewards[agent] for agent in range(3)])
-        ended.append([[told[agent] for agent in range(3)] for told in (terminated, truncated)])
+        ended.append([[result[agent] for agent in range(3)] for result in (terminated, truncated)])
     return {"obs": np.array(seen), "reward": np.array(earned), "ends": np.array(ended)}

@@ -33,21 +33,21 @@ class Race:
         assert set(actions) == set(self.agents)
         self.steps += 1
         ends = {agent: self.steps >= (3 if agent == "b" else 5) for agent in self.agents}
-        told = self._seen(), dict.fromkeys(self.agents, 1.0), ends, dict.fromkeys(self.agents, False)
+        result = self._seen(), dict.fromkeys(self.agents, 1.0), ends, dict.fromkeys(self.agents, False)
         infos = {agent: {"action_mask": np.array([1, self.steps % 2])} for agent in self.agents}
         self.agents = [agent for agent in self.agents if not ends[agent]]
-        return *told, infos
+        return *result, infos
 
     def close(self) -> None:
         pass
 
 
 class SilentRace(Race):
-    """The same, but nobody is told of the fall."""
+    """The same, but the fall is not reported."""
 
     def step(self, actions: dict[str, int]) -> Any:
-        obs, rewards, ends, *told = super().step(actions)
-        return obs, rewards, {**ends, "b": False}, *told
+        obs, rewards, ends, *result = super().step(actions)
+        return obs, rewards, {**ends, "b": False}, *result
 
 
 class Turns:
@@ -92,7 +92,7 @@ class Turns:
 
 
 class WorkerPool:
-    """Three agents that start anew by themselves, the first after four steps, the others after three and two."""
+    """Three agents that restart independently, the first after four steps, the others after three and two."""
 
     num_agents = 3
     single_observation_space = spaces.Box(0, 255, (2,), np.uint8)
@@ -132,8 +132,8 @@ def test_parallel_agents_are_rows_and_the_dead_do_not_decide(env: Any) -> None:
             ends.append(terminated[:2].tolist())
         assert [two[1] for two in valid] == [True, True, True, False, False, True]
         assert ends == [[False, False], [False, False], [False, True], [False, False], [True, False]]
-        told = runner.episodes()
-        assert (told.count, told.recent.lengths.tolist()) == (4, [5, 3, 5, 3])
+        result = runner.episodes()
+        assert (result.count, result.recent.lengths.tolist()) == (4, [5, 3, 5, 3])
         with pytest.raises(ValueError, match="row 0 is \\[1\\], which its mask forbids"):
             runner.step([0] * 4), runner.step([0] * 4), runner.step([1] * 4)
 
@@ -153,7 +153,7 @@ def test_agents_that_move_in_turn_decide_one_at_a_time() -> None:
 
 
 @pytest.mark.parametrize("autoreset_mode", ["same_step", "next_step"])
-def test_agents_that_start_anew_by_themselves_have_episodes_of_their_own(autoreset_mode: str) -> None:
+def test_agents_that_restart_independently_have_episodes_of_their_own(autoreset_mode: str) -> None:
     with hotloop.make_vec(WorkerPool, 2, num_workers=0, autoreset_mode=autoreset_mode) as runner:
         runner.reset(seed=0)
         actions = np.array([[0, 0], [0, 1], [1, 2]] * 2)
@@ -166,11 +166,11 @@ def test_agents_that_start_anew_by_themselves_have_episodes_of_their_own(autores
             seen.append(obs[3:, 0].tolist())
         assert ends == [[i % 4 == 0, i % 3 == 0, i % 2 == 0] for i in range(1, 13)]
         assert seen == [[i % 4, i % 3, i % 2] for i in range(1, 13)]
-        told = runner.episodes()
-        assert told.count == 2 * (3 + 4 + 6)
-        by_row = {row: (told.recent.returns[told.recent.rows == row].tolist()) for row in range(6)}
+        result = runner.episodes()
+        assert result.count == 2 * (3 + 4 + 6)
+        by_row = {row: (result.recent.returns[result.recent.rows == row].tolist()) for row in range(6)}
         assert by_row == {row: [[4.0] * 3, [6.0] * 4, [6.0] * 6][row % 3] for row in range(6)}
-        assert set(told.recent.numbers) == {0}
+        assert set(result.recent.numbers) == {0}
 
 
 class Lone(WorkerPool):
@@ -188,7 +188,7 @@ class Lone(WorkerPool):
         return super()._seen()[: self.num_agents]
 
 
-def test_one_agent_that_starts_anew_by_itself() -> None:
+def test_one_agent_that_restarts_by_itself() -> None:
     with make(Lone) as runner:
         runner.reset(seed=0)
         ends = [runner.step([1, 1])[2].tolist() for _ in range(8)]

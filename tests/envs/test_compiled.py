@@ -62,10 +62,10 @@ def load(path: str) -> CompiledEnv:
 def trajectory(env: CompiledEnv, steps: int, *, num_envs: int = 6, threads: int = 1, **options: Any) -> list[bytes]:
     """Everything that a random but legal player sees."""
     rng = np.random.default_rng(0)
-    told = []
+    reports = []
     with hotloop.make_vec(env, num_envs, num_threads=threads, num_groups=threads, options=options) as envs:
         obs, info = envs.reset(seed=5)
-        told.append(obs.tobytes())
+        reports.append(obs.tobytes())
         for _ in range(steps):
             actions: Any = rng.random((num_envs, *envs.single_action_space.shape))  # type: ignore[misc]
             if "action_mask" in info:
@@ -73,9 +73,9 @@ def trajectory(env: CompiledEnv, steps: int, *, num_envs: int = 6, threads: int 
             elif isinstance(envs.single_action_space, spaces.Discrete):
                 actions = rng.integers(0, envs.single_action_space.n, num_envs)
             *results, info = envs.step(actions)
-            told += [result.tobytes() for result in results]
-        told += [field.tobytes() for field in envs.get_state().values()]
-    return told
+            reports += [result.tobytes() for result in results]
+        reports += [field.tobytes() for field in envs.get_state().values()]
+    return reports
 
 
 @hotloop.compiled(
@@ -146,16 +146,16 @@ def test_many_envs_at_once_give_the_same_bits_as_one_by_one(mode: Any, action_re
     steps = [rng.uniform(-1, 1, (70, 2)) for _ in range(24 // action_repeat)]
 
     def played(env: CompiledEnv) -> list[bytes]:
-        told = []
+        reports = []
         with hotloop.make_vec(env, 70, num_threads=1, autoreset_mode=mode, action_repeat=action_repeat) as envs:
             for i in range(0, 70, 3):
                 envs.configure({"pull": 0.5 + i % 4, "max_steps": 9 + i % 2}, envs=[i])
             envs.reset(seed=1)
             for actions in steps:
                 *results, info = envs.step(actions)
-                told += [result.tobytes() for result in results]
-                told += [obs.tobytes() for obs in info.get("final_obs", ()) if obs is not None]
-            return [*told, *(field.tobytes() for field in envs.get_state().values())]
+                reports += [result.tobytes() for result in results]
+                reports += [obs.tobytes() for obs in info.get("final_obs", ()) if obs is not None]
+            return [*reports, *(field.tobytes() for field in envs.get_state().values())]
 
     assert played(EVERYTHING) == played(uncompiled(EVERYTHING))
 
@@ -238,17 +238,17 @@ def test_modules_are_found_without_being_imported(tmp_path: Path, monkeypatch: p
 def test_commands_take_a_file_and_a_name(repository: Path, tmp_path: Path) -> None:
     environment = {**os.environ, "HOTLOOP_HOME": str(tmp_path), "HOTLOOP_COMPILED": "0"}
 
-    def told(*arguments: str) -> str:
+    def reports(*arguments: str) -> str:
         command = [sys.executable, "-m", "hotloop", *arguments]
         done = subprocess.run(command, capture_output=True, text=True, cwd=repository, env=environment, check=True)
         return done.stdout
 
     nim = "examples/compiled_nim.py:Nim"
-    assert "Take the last match" in told("envs", nim)
-    told("train", nim, "--steps", "256", "runner.num_envs=2", "ppo.horizon=32", "ppo.minibatch_size=64", "--json")
-    assert "success" in told("eval", "last", "--episodes", "5")
-    assert "|" in told("play", "last", "--seed", "3")
-    assert "compiled_nim.py:Nim" in told("bench", "envs", nim, "--num-envs", "2", "--quick", "--no-peers", "--json")
+    assert "Take the last match" in reports("envs", nim)
+    reports("train", nim, "--steps", "256", "runner.num_envs=2", "ppo.horizon=32", "ppo.minibatch_size=64", "--json")
+    assert "success" in reports("eval", "last", "--episodes", "5")
+    assert "|" in reports("play", "last", "--seed", "3")
+    assert "compiled_nim.py:Nim" in reports("bench", "envs", nim, "--num-envs", "2", "--quick", "--no-peers", "--json")
 
 
 def broken(**functions: Any) -> CompiledEnv:
@@ -268,7 +268,7 @@ def broken(**functions: Any) -> CompiledEnv:
     return hotloop.compiled(**arguments)(type("Broken", (), parts))
 
 
-def test_what_numba_cannot_type_is_told_with_the_line() -> None:
+def test_code_that_numba_cannot_type_is_reported_with_its_line() -> None:
     def step(self: Any, action: int) -> tuple[float, bool]:
         return self.speed, False
 
@@ -328,7 +328,7 @@ def test_an_index_out_of_bounds_is_caught() -> None:
         assert envs.faults().first[0].what == why
 
 
-def test_what_the_author_raises_is_told_with_its_line() -> None:
+def test_exceptions_of_the_author_are_reported_with_their_line() -> None:
     def step(self: Any, action: int) -> tuple[float, bool]:
         if action == 1:
             raise ValueError("no such move")
@@ -353,9 +353,9 @@ def test_uncompiled_exceptions_come_through(capfd: pytest.CaptureFixture[str]) -
         envs.reset(seed=0)
         with pytest.raises(ZeroDivisionError):
             envs.step([1])
-    told = capfd.readouterr().err
-    assert "Broken.step (test_compiled.py, line" in told
-    assert "self.x = 1.0 / (1 - action)" in told
+    reports = capfd.readouterr().err
+    assert "Broken.step (test_compiled.py, line" in reports
+    assert "self.x = 1.0 / (1 - action)" in reports
 
 
 def test_uncompiled_observations_that_are_not_finite_are_named() -> None:

@@ -56,13 +56,13 @@ def test_threads_and_groups_never_show(walk: str) -> None:
         rng = np.random.default_rng(0)
         with hotloop.make_vec(walk, 37, num_threads=threads, num_groups=groups) as envs:
             _, info = envs.reset(seed=3)
-            told = []
+            received = []
             for _ in range(100):
                 legal = info["action_mask"].astype(float)
                 actions = (legal * rng.random(legal.shape)).argmax(1)
                 *results, info = envs.step(actions)
-                told += [result.tobytes() for result in results]
-            return told
+                received += [result.tobytes() for result in results]
+            return received
 
     assert played(1, 1) == played(2, 5) == played(3, 37)
 
@@ -165,7 +165,7 @@ class Troubles(Callback):
         self.reports.append(report)
 
 
-def test_a_reset_that_fails_is_told_at_the_next_step(faulty: str) -> None:
+def test_a_reset_that_fails_is_reported_at_the_next_step(faulty: str) -> None:
     with hotloop.make_vec(faulty, 1, options={"fault": "in_reset"}, autoreset_mode="same_step") as envs:
         envs.reset(seed=0)
         envs.step([[1, 0], [0, 0]])

@@ -31,19 +31,19 @@ def play(runner: Any, steps: int, seed: int) -> list[Any]:
     return brought
 
 
-def check_episode(runner: Any, actions: Any, told: dict[str, Any]) -> None:
-    """The rows of an episode with seed 5 are what was told."""
+def check_episode(runner: Any, actions: Any, result: dict[str, Any]) -> None:
+    """Check the rows of an episode with seed 5 against the expected ones."""
     assert (runner.seats, runner.single_observation_space.dtype) == (3, np.uint8)
     obs, _ = runner.reset(seed=[5])
     for step, row in enumerate(actions):
-        np.testing.assert_array_equal(obs, told["obs"][step])
+        np.testing.assert_array_equal(obs, result["obs"][step])
         obs, reward, terminated, truncated, info = runner.step(row)
-        np.testing.assert_array_equal(reward, told["reward"][step])
-        np.testing.assert_array_equal([terminated, truncated], told["ends"][step])
-    assert told["reward"].sum() > 0
+        np.testing.assert_array_equal(reward, result["reward"][step])
+        np.testing.assert_array_equal([terminated, truncated], result["ends"][step])
+    assert result["reward"].sum() > 0
     assert truncated.all()
-    np.testing.assert_array_equal(np.stack(list(info["final_obs"])), told["obs"][STEPS])
-    assert runner.episodes().recent.returns.tolist() == told["reward"].sum(axis=0).tolist()
+    np.testing.assert_array_equal(np.stack(list(info["final_obs"])), result["obs"][STEPS])
+    assert runner.episodes().recent.returns.tolist() == result["reward"].sum(axis=0).tolist()
 
 
 def test_rows_of_a_config_are_what_its_simulation_gives() -> None:

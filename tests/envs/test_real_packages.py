@@ -40,9 +40,9 @@ def test_board_games_of_pettingzoo_are_played_in_turn_with_masks(game: str) -> N
     with make(f"pettingzoo:classic.{game}", num_workers=1) as runner:
         assert (runner.seats, runner.masked) == (2, True)
         brought = play(runner, 60)
-        told = runner.episodes()
+        result = runner.episodes()
         # One wins what the other loses, or nobody wins.
-        assert told.count >= 2
+        assert result.count >= 2
         assert all(abs(step[1][:2].sum()) == 0 for step in brought)
         assert all(step[4]["valid"][:2].sum() == 1 for step in brought)
         assert any(step[2].any() for step in brought)
@@ -97,7 +97,7 @@ def test_workers_of_another_interpreter_have_a_numpy_of_their_own(other_python: 
         assert runner.faults().count == 0
 
 
-def test_an_interpreter_that_lacks_what_workers_need_is_told(tmp_path: Path) -> None:
+def test_an_interpreter_without_the_needed_packages_is_an_error(tmp_path: Path) -> None:
     venv.create(tmp_path, with_pip=False, symlinks=True)
     with pytest.raises(EnvError, match=f"{tmp_path}/bin/python has no (numpy|gymnasium), which workers need"):
         make("tests.envs.versions:Versions", num_workers=1, worker_python=tmp_path / "bin" / "python")

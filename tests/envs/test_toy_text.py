@@ -82,7 +82,7 @@ def test_steps_follow_the_table(name: str, options: dict[str, Any], id: str, key
     counts: dict[tuple[int, int], dict[tuple[int, float, bool], int]] = {}
     for i, (state, action) in enumerate(zip(states.tolist(), actions.tolist(), strict=True)):
         outcome = (int(obs[i]), float(reward[i]), bool(terminated[i]))
-        # Equal outcomes of one action add up, so what is told is at most what is summed.
+        # Equal outcomes of one action add up, so the stated probability is at most the sum.
         assert 0 < info["prob"][i] <= table[state, action][outcome] + 1e-6
         seen = counts.setdefault((state, action), {})
         seen[outcome] = seen.get(outcome, 0) + 1

@@ -86,7 +86,7 @@ def test_text_and_pictures_are_the_envs_own() -> None:
     assert Episode(f"{WALKS}drawn", {}, seed=0).picture().shape == (31, 45, 3)
 
 
-def test_what_does_not_show_itself_is_told_in_numbers() -> None:
+def test_an_env_without_rendering_is_shown_as_observations() -> None:
     few = Episode("gymnasium:CartPole-v1", {}, seed=0)
     assert few.text() == "sees " + " ".join(f"{number:.4g}" for number in few.obs[0].tolist())
     several = Episode("pettingzoo:classic.tictactoe_v3", {}, seed=0)
@@ -104,17 +104,17 @@ def test_what_does_not_show_itself_is_told_in_numbers() -> None:
         (f"{WALKS}nope", "has no 'nope'"),
     ],
 )
-def test_what_cannot_be_made_is_told(env: str, words: str) -> None:
+def test_an_env_that_cannot_be_made_is_an_error(env: str, words: str) -> None:
     with pytest.raises(EnvError, match=words):
         LocalEnv(env, {})
 
 
-def test_options_that_an_env_does_not_take_are_told() -> None:
+def test_unknown_options_are_an_error() -> None:
     with pytest.raises(EnvError, match="unexpected keyword argument 'gravitas'"):
         LocalEnv("gymnasium:CartPole-v1", {"gravitas": 1})
 
 
-def test_an_env_that_fails_is_told_in_a_line_with_the_place_in_its_code() -> None:
+def test_a_failing_env_is_an_error_with_the_line_of_its_code() -> None:
     episode = Episode(f"{WALKS}Walk", {"fail": "step"}, seed=0)
     with pytest.raises(EnvError, match=r"Walk failed in step 1: RuntimeError: the floor is gone \(.*walking.py:\d+\)$"):
         episode.step(np.array([1]))

@@ -70,7 +70,7 @@ class Written(Walk):
 
 
 def bare() -> Walk:
-    """Cannot be told a render mode."""
+    """Takes no render mode."""
     return Walk()
 
 

@@ -37,8 +37,8 @@ def run(made: Blueprint, obs: NDArray[Any], memory: NDArray[Any] | None = None) 
     given = {"observation": obs} | ({} if memory is None else {"memory": memory})
     found = dict(zip(names, session.run(names, given), strict=True))
     with torch.no_grad():
-        told = torch_module(made)(*map(torch.from_numpy, given.values()))
-    for name, value in told.items():
+        result = torch_module(made)(*map(torch.from_numpy, given.values()))
+    for name, value in result.items():
         np.testing.assert_allclose(value.numpy(), found[name], atol=1e-5)
     return found
 

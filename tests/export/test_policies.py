@@ -85,7 +85,7 @@ def taxi(tmp_path_factory: pytest.TempPathFactory) -> tuple[Blueprint, Policy]:
     return trained(tmp_path_factory.mktemp("home"), "taxi", {})
 
 
-def test_a_model_tells_what_it_is_for(taxi: tuple[Blueprint, Policy]) -> None:
+def test_a_model_has_metadata(taxi: tuple[Blueprint, Policy]) -> None:
     model = onnx_model(taxi[0])
     facts = {prop.key: prop.value for prop in model.metadata_props}
     assert facts["env"] == "taxi"
@@ -125,7 +125,7 @@ def test_a_model_with_other_weights_is_noticed(taxi: tuple[Blueprint, Policy]) -
         validation.check(lambda given: dict(zip(names, session.run(names, given), strict=True)), agent, blueprint)
 
 
-def test_a_disk_that_is_full_is_told_and_nothing_stays(taxi: tuple[Blueprint, Policy], tmp_path: Path) -> None:
+def test_a_full_disk_is_an_error_and_leaves_no_file(taxi: tuple[Blueprint, Policy], tmp_path: Path) -> None:
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
     try:

@@ -74,7 +74,7 @@ def test_seed_makes_it_repeat_and_none_goes_on() -> None:
     assert not np.array_equal(NativeEnv("cartpole").reset()[0], NativeEnv("cartpole").reset()[0])
 
 
-def test_masks_and_infos_are_told() -> None:
+def test_masks_and_infos_are_returned() -> None:
     obs, info = NativeEnv("taxi").reset(seed=0)
     assert type(obs) is int
     assert info["action_mask"].dtype == np.int8

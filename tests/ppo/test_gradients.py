@@ -111,15 +111,15 @@ def compare(
     sets: list[int] | None,
     within: float = 1e-5,
 ) -> None:
-    gradients, told = learner.gradient(with_settings)
+    gradients, result = learner.gradient(with_settings)
     weights = leaves(learner)
     total, parts = loss(weights, rollout, activation, {**with_settings, "high": high, "sets": sets})
     total.backward()
     for name, part in parts.items():
         if name != "clip_fraction":
-            assert told[name] == pytest.approx(part, rel=1e-5, abs=1e-5), name
+            assert result[name] == pytest.approx(part, rel=1e-5, abs=1e-5), name
     # A ratio within rounding of the clip may fall on either side of it.
-    assert told["clip_fraction"] == pytest.approx(
+    assert result["clip_fraction"] == pytest.approx(
         parts["clip_fraction"], abs=1.01 / max(1, (rollout["weight"] > 0).sum())
     )
     for name, leaf in weights.items():

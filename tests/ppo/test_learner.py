@@ -34,9 +34,9 @@ def collected(
 @pytest.mark.parametrize(("env", "options"), ENVS)
 def test_the_first_ratio_is_exactly_one(env: str, options: dict[str, Any]) -> None:
     learner = collected(env, options)
-    _, told = learner.gradient(SETTINGS)
-    assert told["kl"] == 0.0
-    assert told["clip_fraction"] == 0.0
+    _, result = learner.gradient(SETTINGS)
+    assert result["kl"] == 0.0
+    assert result["clip_fraction"] == 0.0
 
 
 def test_a_row_does_not_depend_on_its_batch_mates() -> None:

@@ -159,9 +159,9 @@ def collected(
 )
 def test_the_first_ratio_is_exactly_one(env: str, options: dict[str, Any], memory: str) -> None:
     for length in (12, 4, 1):
-        _, told = collected(env, options, memory, sequence_length=length).gradient(SETTINGS)
-        assert told["kl"] == 0.0
-        assert told["clip_fraction"] == 0.0
+        _, result = collected(env, options, memory, sequence_length=length).gradient(SETTINGS)
+        assert result["kl"] == 0.0
+        assert result["clip_fraction"] == 0.0
 
 
 @pytest.mark.parametrize("memory", ["lstm", "gru"])

@@ -1,4 +1,4 @@
-"""Foreign runs that name code: no command executes any of it unless it is told to trust the run."""
+"""Foreign runs that name code: no command executes any of it without --trust."""
 
 import json
 import shutil
@@ -67,8 +67,8 @@ def _manifests(**changes: Any) -> Callable[[Path, Path], None]:
         for path in run.glob("checkpoints/*/manifest.json"):
             manifest = json.loads(path.read_bytes())
             for key, value in changes.items():
-                told = json.loads(json.dumps(value).replace("{code}", str(code)))
-                manifest[key] = {**manifest[key], **told} if isinstance(told, dict) else told
+                result = json.loads(json.dumps(value).replace("{code}", str(code)))
+                manifest[key] = {**manifest[key], **result} if isinstance(result, dict) else result
             path.write_bytes(sealed(manifest))
 
     return forge

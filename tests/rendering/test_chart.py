@@ -58,7 +58,7 @@ def test_what_has_no_height_or_an_extreme_one_is_drawn(values: list[float]) -> N
 
 
 @given(numbers, numbers, st.integers(4, 12))
-def test_ticks_are_few_within_their_range_and_told_apart(one: float, other: float, most: int) -> None:
+def test_ticks_are_few_distinct_and_within_their_range(one: float, other: float, most: int) -> None:
     low, high = sorted((one, other))
     if high - low <= max(abs(low), abs(high)) * 1e-9 or high - low < 1e-290:
         return

@@ -80,7 +80,7 @@ def test_cliff_walking_shows_the_cliff() -> None:
     assert as_text(scene("cliff-walking", state=36)).splitlines()[3] == "[S] x  x  x  x  x  x  x  x  x  x  G"
 
 
-def test_taxi_tells_where_the_passenger_is_and_wants_to_go() -> None:
+def test_taxi_shows_the_passenger_and_the_destination() -> None:
     # The taxi in row 2, column 4, the passenger at its second stand, on the way to the fourth.
     shown = as_text(scene("taxi", state=((2 * 5 + 4) * 5 + 1) * 4 + 3)).splitlines()
     assert shown[3] == "| ·   ·   ·   ·  [·]|"
@@ -192,12 +192,12 @@ def test_cage2_shows_what_is_true_beside_what_blue_believes() -> None:
     privileged = np.isin(np.arange(13), [7, 8]).astype(np.uint8)
     envs.set_state({"privileged": privileged[None], "ot_up": np.zeros((1, 1), np.uint8)})
     envs.step([2 + 26 + 9])
-    told = envs.render()
-    assert told is not None
-    assert told[0].splitlines()[0] == "step 1 of 100, red agent sleep, the OT service is down"
-    assert "Op_Server0   privileged  clean" in told[0]
-    assert "User1        clean       clean       o" in told[0]
-    assert told[0].endswith("red: Sleep")
+    result = envs.render()
+    assert result is not None
+    assert result[0].splitlines()[0] == "step 1 of 100, red agent sleep, the OT service is down"
+    assert "Op_Server0   privileged  clean" in result[0]
+    assert "User1        clean       clean       o" in result[0]
+    assert result[0].endswith("red: Sleep")
     state = {name: values[0] for name, values in envs.get_state().items()}
     for actions, action, words in [("full", 37, "DecoyApache User1"), ("compact", 37, "Restore User2")]:
         shown = as_text(scene("cage2", {"actions": actions}, [action], **state))

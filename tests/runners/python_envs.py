@@ -96,7 +96,7 @@ class Counter(gymnasium.Env[Any, int]):
 
 
 class Odd(Counter):
-    """The same walk, told in every way that is allowed: other types, layouts and numbers, turn by turn."""
+    """The same walk in every form that is allowed: other types, layouts and numbers, turn by turn."""
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
         self._turn = 0

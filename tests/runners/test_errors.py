@@ -112,7 +112,7 @@ def test_a_bad_amount_behind_one_that_does_not_matter_is_found() -> None:
     envs.reset(seed=0)
     envs.set_state({"elapsed_steps": [0, -0]})
     assert envs.step([[0.0], [0.0]])[3].all()
-    envs.step([[np.nan], [np.inf]])  # both begin anew, their actions are ignored
+    envs.step([[np.nan], [np.inf]])  # both are reset, their actions are ignored
     unharmed(envs, lambda: envs.step([[0.0], [np.nan]]), ValueError, "the action of row 1 is NaN")
 
 

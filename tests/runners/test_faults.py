@@ -170,7 +170,7 @@ class Secretive(Counter):
         ("object", "get_state raised EnvOutputError: the state's field 'walk' is <object"),
     ],
 )
-def test_an_env_that_cannot_give_its_state_starts_anew_and_is_reported(how: str, words: str) -> None:
+def test_an_env_that_cannot_return_its_state_is_reset_and_reported(how: str, words: str) -> None:
     with ProcessRunner(Secretive, 2, num_workers=1, options={"how": how}, limits=Limits(restarts=0)) as runner:
         runner.reset(seed=0)
         kept = runner.snapshot()
@@ -259,6 +259,6 @@ class Talkative(Counter):
 hotloop.make_vec(Talkative, 1, num_workers=1).reset(seed=0)
 print("a word of the program")
 """
-    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert told.stdout == "a word of the program\n"
-    assert "a word of the env" in told.stderr
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert result.stdout == "a word of the program\n"
+    assert "a word of the env" in result.stderr

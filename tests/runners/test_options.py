@@ -136,7 +136,7 @@ def test_reward_is_the_weighted_sum_of_its_terms() -> None:
         }
     assert {True, "caught", "catch"} <= seen
     ours, theirs = plain.episodes(), weighted.episodes()
-    # Sums of terms are told without weights, returns with them.
+    # Sums of terms are reported without weights, returns with them.
     assert ours.terms == theirs.terms
     assert theirs.return_mean == pytest.approx(10 * theirs.terms["catch"] + theirs.terms["caught"], rel=1e-5)
 

@@ -48,7 +48,7 @@ def test_steps_are_those_of_gymnasiums_own_vector_env() -> None:
 
 
 def test_neither_workers_nor_groups_show_in_what_comes_back() -> None:
-    told = []
+    reports = []
     for workers, groups in ((0, 1), (1, 3), (2, 2)):
         with make(
             COUNTER, 5, num_workers=workers, groups_per_worker=groups, autoreset_mode="same_step", infos=["success"]
@@ -56,11 +56,11 @@ def test_neither_workers_nor_groups_show_in_what_comes_back() -> None:
             first, _ = runner.reset(seed=3)
             steps = play(runner, 20)
             report = runner.episodes()
-            told.append((first, steps, report.return_mean, report.count, report.recent.rows.tolist()))
-    for first, steps, *counted in told[1:]:
-        np.testing.assert_array_equal(first, told[0][0])
-        assert counted == list(told[0][2:])
-        for one, other in zip(steps, told[0][1], strict=True):
+            reports.append((first, steps, report.return_mean, report.count, report.recent.rows.tolist()))
+    for first, steps, *counted in reports[1:]:
+        np.testing.assert_array_equal(first, reports[0][0])
+        assert counted == list(reports[0][2:])
+        for one, other in zip(steps, reports[0][1], strict=True):
             for mine, theirs in zip(one[:4], other[:4], strict=True):
                 np.testing.assert_array_equal(mine, theirs)
             assert one[4].keys() == other[4].keys()
@@ -69,7 +69,7 @@ def test_neither_workers_nor_groups_show_in_what_comes_back() -> None:
 @pytest.mark.parametrize("env", ["counter", "odd"])
 @pytest.mark.parametrize("mode", ["next_step", "same_step"])
 def test_steps_by_one_native_call_are_those_of_one_after_the_other(env: str, mode: str) -> None:
-    told = []
+    reports = []
     # Whose infos are wanted is stepped by Python code.
     for infos in ([], ["success"]):
         with make(f"tests.runners.python_envs:{env}", 5, num_workers=0, autoreset_mode=mode, infos=infos) as runner:
@@ -82,8 +82,8 @@ def test_steps_by_one_native_call_are_those_of_one_after_the_other(env: str, mod
             runner._seed(9)
             steps += play(runner, 60)
             counts = runner._take_episodes()
-            told.append((steps, counts["count"], counts["returns"].tolist(), counts["lengths"].tolist()))
-    (plain, *counted), (other, *theirs) = told
+            reports.append((steps, counts["count"], counts["returns"].tolist(), counts["lengths"].tolist()))
+    (plain, *counted), (other, *theirs) = reports
     assert counted == theirs
     assert counted[0] > 60
     for one, two in zip(plain, other, strict=True):
@@ -261,8 +261,8 @@ def test_steps_go_to_given_arrays_and_come_in_two_parts() -> None:
         assert all(mine is theirs for mine, theirs in zip(given[:4], first, strict=True))
         runner.step_async(rng.integers(0, 2, 3))
         second = runner.step_wait()
-        for found, told in ((first, expected[0]), (second, expected[1])):
-            for mine, theirs in zip(found[:4], told[:4], strict=True):
+        for found, reports in ((first, expected[0]), (second, expected[1])):
+            for mine, theirs in zip(found[:4], reports[:4], strict=True):
                 np.testing.assert_array_equal(mine, theirs)
         with pytest.raises(ValueError, match="out: reward has shape"):
             runner.step([0, 0, 0], out=(first[0], first[0], first[2], first[3]))
@@ -314,7 +314,7 @@ def test_workers_are_tied_to_cores() -> None:
 
 
 @pytest.mark.parametrize("env", [COUNTER, "cartpole"])
-def test_a_second_thread_is_refused_in_words(env: str) -> None:
+def test_a_second_thread_is_refused(env: str) -> None:
     with hotloop.make_vec(env, 50_000 if env == "cartpole" else 2) as runner:
         runner.reset(seed=0)
         said: list[str] = []

@@ -34,14 +34,14 @@ def test_every_row_comes_back_exactly_once_per_step(
     )
     plain = hotloop.make_vec(name, envs, options=options)
     _, info = runner.reset(seed=5)
-    _, told = plain.reset(seed=5)
+    _, result = plain.reset(seed=5)
     masks = info.get("action_mask")
     masks = None if masks is None else masks.copy()
     space, rows = runner.single_action_space, runner.num_envs
     for step in range(12):
         actions = choose(space, rows, step, masks)
-        expected = plain.step(choose_for(plain, step, told))
-        told = expected[4]
+        expected = plain.step(choose_for(plain, step, result))
+        result = expected[4]
         for group in range(groups):
             runner.send(actions[runner.group_rows(group)], group)
         seen = np.zeros(rows, int)
@@ -57,7 +57,7 @@ def test_every_row_comes_back_exactly_once_per_step(
             for ours, theirs in zip(batch[:4], expected[:4], strict=True):
                 assert np.array_equal(ours, theirs[batch.rows])
             for key, values in batch.info.items():
-                assert np.array_equal(values, told[key][batch.rows]), key
+                assert np.array_equal(values, result[key][batch.rows]), key
             if masks is not None:
                 masks[batch.rows] = batch.info["action_mask"]
         assert (seen == 1).all()
@@ -79,7 +79,7 @@ def test_groups_run_ahead_of_each_other() -> None:
 
 
 @pytest.mark.parametrize("env", ["cartpole", "gymnasium:CartPole-v1"])
-def test_a_batch_has_as_many_groups_as_it_is_told(env: str) -> None:
+def test_a_batch_has_as_many_groups_as_requested(env: str) -> None:
     shared = {"num_groups": 6} if env == "cartpole" else {"num_workers": 2, "groups_per_worker": 3}
     with hotloop.make_vec(env, 6, groups_per_batch=2, **shared) as envs:  # type: ignore[arg-type]
         envs.reset(seed=0)

@@ -49,7 +49,7 @@ def test_episodes_are_what_was_played(variant: Variant, mode: str) -> None:
         assert report.metrics["success"] == pytest.approx(recent.metrics["success"].mean())
 
 
-def test_a_report_starts_anew_each_time() -> None:
+def test_a_report_covers_the_time_since_the_last_one() -> None:
     envs = hotloop.make_vec("cartpole", 4)
     envs.reset(seed=0)
     empty = envs.episodes()
@@ -113,7 +113,7 @@ def broken_cartpole(mode: str, **keywords: Any) -> Any:
     return envs
 
 
-def test_a_fault_cuts_the_episode_and_the_env_starts_anew() -> None:
+def test_a_fault_cuts_the_episode_and_the_env_is_reset() -> None:
     envs = broken_cartpole("next_step", num_groups=2, num_threads=2)
     healthy = hotloop.make_vec("cartpole", 6)
     healthy.reset(seed=0)
@@ -158,7 +158,7 @@ def test_a_fault_under_disabled_waits_for_a_reset() -> None:
     assert "cut" not in envs.step([0] * 6)[4]
 
 
-def test_a_fault_is_told_with_its_group_and_in_rollouts() -> None:
+def test_a_fault_is_marked_in_its_group_and_in_rollouts() -> None:
     envs = broken_cartpole("same_step", num_groups=3, num_threads=1)
     rollout = envs.rollout(2)
     rollout.begin()
@@ -173,7 +173,7 @@ def test_a_fault_is_told_with_its_group_and_in_rollouts() -> None:
     assert envs.faults().count == 2
 
 
-def test_many_faults_are_counted_and_the_first_told() -> None:
+def test_many_faults_are_counted_and_the_first_described() -> None:
     envs = hotloop.make_vec("cartpole", 500)
     envs.reset(seed=0)
     envs.set_state({"theta_dot": np.full(500, 3e38, np.float32)})

@@ -88,5 +88,5 @@ def test_a_vector_width_that_does_not_exist_is_named() -> None:
     assert 'HOTLOOP_ISA is "nonsense": expected scalar, avx2 or avx512' in done.stderr
 
 
-def test_the_chosen_width_is_told() -> None:
+def test_the_chosen_width_is_reported() -> None:
     assert _core.isa() in ("scalar", "avx2", "avx512")

@@ -159,10 +159,10 @@ def test_state_by_field_holds_all_that_is_seen(variant: Variant) -> None:
     obs, info = envs.set_state({})
     other = hotloop.make_vec(name, 6, options=options)
     other.reset(seed=1)
-    seen, told = other.set_state(state)
+    seen, report = other.set_state(state)
     assert np.array_equal(seen, obs)
     if "action_mask" in info and envs.seats == 1:
-        assert np.array_equal(told["action_mask"], info["action_mask"])
+        assert np.array_equal(report["action_mask"], info["action_mask"])
 
 
 def test_an_env_that_was_over_plays_on_from_a_state() -> None:

@@ -174,9 +174,9 @@ def test_a_step_in_two_parts_is_a_step() -> None:
         envs.reset(seed=0)
         expected = [envs.step([0, 1] * 3) for _ in range(20)]
         envs.reset(seed=0)
-        for told in expected:
+        for report in expected:
             envs.step_async([0, 1] * 3)
-            for mine, theirs in zip(envs.step_wait()[:4], told[:4], strict=True):
+            for mine, theirs in zip(envs.step_wait()[:4], report[:4], strict=True):
                 np.testing.assert_array_equal(mine, theirs)
         with pytest.raises(RuntimeError, match="step_wait needs"):
             envs.step_wait()

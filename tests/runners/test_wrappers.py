@@ -95,14 +95,14 @@ def test_recorded_statistics_are_the_cores(mode: str) -> None:
     recorded = wrappers.RecordEpisodeStatistics(envs, buffer_length=10_000)
     recorded.reset(seed=1)
     envs.action_space.seed(1)
-    told: list[float] = []
+    reports: list[float] = []
     for _ in range(400):
         info = recorded.step(envs.action_space.sample())[4]
         if "episode" in info:
-            told += info["episode"]["r"][info["_episode"]].tolist()
+            reports += info["episode"]["r"][info["_episode"]].tolist()
     report = envs.episodes()
-    assert report.count == recorded.episode_count == len(told) > 100
-    assert report.recent.returns.tolist() == pytest.approx(told)
+    assert report.count == recorded.episode_count == len(reports) > 100
+    assert report.recent.returns.tolist() == pytest.approx(reports)
     assert report.recent.lengths.tolist() == list(recorded.length_queue)
 
 

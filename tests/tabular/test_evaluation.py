@@ -41,10 +41,10 @@ def test_tictactoe_has_4520_boards_at_the_learners_turn() -> None:
 
 def test_the_discounted_optimum_of_tictactoe_is_that_of_its_start() -> None:
     truth = Truth.of("tictactoe", {}, 0.99)
-    told = _core.transitions("tictactoe")
-    assert told is not None
+    result = _core.transitions("tictactoe")
+    assert result is not None
     best = np.where(truth.reachable, truth.values.max(axis=1), 0)
-    assert told["start"] @ best == pytest.approx(0.93918, abs=1e-5)
+    assert result["start"] @ best == pytest.approx(0.93918, abs=1e-5)
 
 
 def test_exact_and_sampled_evaluations_agree() -> None:
@@ -90,9 +90,9 @@ def test_eval_works_out_what_a_table_earns_unless_episodes_are_asked_for(tmp_pat
     (played,) = hotloop_json("eval", run, "--no-keep", "--episodes", "2000")
     assert (played["exact"], played["episodes"]) == (False, 2000)
     assert played["low"] - 0.02 < exact["mean"] < played["high"] + 0.02
-    told = command("eval", run, "--no-keep").stdout
-    assert f"expected return {exact['mean']:.5f} exactly" in told
-    assert "optimal_states" in told
+    result = command("eval", run, "--no-keep").stdout
+    assert f"expected return {exact['mean']:.5f} exactly" in result
+    assert "optimal_states" in result
 
 
 def test_eval_plays_what_cannot_be_enumerated(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def test_three_ranks_learn_one_table(tmp_path: Path) -> None:
     assert end["evaluation"]["metrics"]["optimal_states"] > 0.95
 
 
-def test_ranks_that_disagree_are_told_about_what(tmp_path: Path) -> None:
+def test_ranks_with_different_configs_name_the_difference(tmp_path: Path) -> None:
     first, second = ([sys.executable, *TRAIN, f"train.seed={seed}"] for seed in (0, 1))
     done = start([*launch(1, first), ":", "-n", "1", *second], tmp_path)
     assert done.returncode != 0
@@ -73,9 +73,9 @@ hotloop.train("tictactoe", steps=10**12, config=config, name="doomed")
     assert done.returncode != 0
     import socket
 
-    told = done.stdout + done.stderr
-    assert f"rank 1 on {socket.gethostname()} died:" in told
-    assert "ZeroDivisionError: a bug in rank one" in told
+    result = done.stdout + done.stderr
+    assert f"rank 1 on {socket.gethostname()} died:" in result
+    assert "ZeroDivisionError: a bug in rank one" in result
     run = tmp_path / "runs" / "doomed"
     assert json.loads((run / "run.json").read_text())["status"] == "failed"
     assert list((run / "checkpoints").glob("*/policy.safetensors"))

@@ -17,16 +17,16 @@ from hotloop.training.trainer import Trainer
 
 class Records(Callback):
     def __init__(self) -> None:
-        self.told: list[IterationReport] = []
+        self.reports: list[IterationReport] = []
 
     def iteration(self, report: IterationReport) -> None:
-        self.told.append(report)
+        self.reports.append(report)
 
 
 def a_record(home: Path) -> IterationReport:
     records = Records()
     hotloop.train("cartpole", steps=2048, config={"train.until": None}, home=home, store="none", callbacks=[records])
-    return records.told[-1]
+    return records.reports[-1]
 
 
 def kinds(record: IterationReport, changes: list[dict[str, Any]]) -> list[list[str]]:
@@ -35,10 +35,10 @@ def kinds(record: IterationReport, changes: list[dict[str, Any]]) -> list[list[s
     return [[kind for kind, _ in alerts.look(dataclasses.replace(record, **steady, **change))] for change in changes]
 
 
-def test_a_return_that_collapses_is_told_once_until_it_is_back(tmp_path: Path) -> None:
+def test_a_collapsed_return_is_reported_once_until_it_recovers(tmp_path: Path) -> None:
     course = [20, 200, 400, 390, 100, 50, 380, 400, 60]
     found = kinds(a_record(tmp_path), [{"return_recent": float(value)} for value in course])
-    assert [i for i, told in enumerate(found) if "return-collapsed" in told] == [4, 8]
+    assert [i for i, reports in enumerate(found) if "return-collapsed" in reports] == [4, 8]
 
 
 def test_noise_is_no_collapse(tmp_path: Path) -> None:
@@ -46,7 +46,7 @@ def test_noise_is_no_collapse(tmp_path: Path) -> None:
     assert kinds(a_record(tmp_path), [{"return_recent": float(value)} for value in course]) == [[]] * len(course)
 
 
-def test_numbers_that_stop_being_finite_are_told_and_those_that_never_were_are_not(tmp_path: Path) -> None:
+def test_numbers_are_reported_when_they_stop_being_finite(tmp_path: Path) -> None:
     record = a_record(tmp_path)
     changes = [{"kl": math.nan}, {"kl": math.nan, "value_loss": math.inf}, {"kl": math.nan, "value_loss": math.inf}]
     changed = [{"losses": record.losses | losses, "return_recent": math.nan} for losses in changes]

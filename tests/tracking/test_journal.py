@@ -25,12 +25,12 @@ def record(steps: int) -> Event:
     return {"event": "iteration", "steps": steps}
 
 
-def test_events_are_written_in_the_order_they_were_told(tmp_path: Path) -> None:
+def test_events_are_written_in_order(tmp_path: Path) -> None:
     path = tmp_path / journal.NAME
-    told = Journal(path)
+    reports = Journal(path)
     for steps in range(1000):
-        told.append(lambda steps=steps: record(steps))  # type: ignore[misc]
-    told.close()
+        reports.append(lambda steps=steps: record(steps))  # type: ignore[misc]
+    reports.close()
     events, end = journal.read(path)
     assert [event["steps"] for event in events] == list(range(1000))
     assert end == path.stat().st_size
@@ -38,25 +38,25 @@ def test_events_are_written_in_the_order_they_were_told(tmp_path: Path) -> None:
 
 def test_what_was_flushed_is_with_the_system(tmp_path: Path) -> None:
     path = tmp_path / journal.NAME
-    told = Journal(path)
-    told.append(lambda: record(7))
-    told.flush()
+    reports = Journal(path)
+    reports.append(lambda: record(7))
+    reports.flush()
     assert [event["steps"] for event in journal.read_all(path)] == [7]
-    told.close()
+    reports.close()
 
 
-def test_a_disk_that_refuses_is_told_to_who_writes_next(tmp_path: Path) -> None:
-    told = Journal(tmp_path / journal.NAME)
+def test_a_disk_error_is_raised_by_the_next_write(tmp_path: Path) -> None:
+    reports = Journal(tmp_path / journal.NAME)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (10, limits[1]))
     try:
-        told.append(lambda: record(1))
+        reports.append(lambda: record(1))
         with pytest.raises(OSError, match=os.strerror(errno.EFBIG)):
-            told.flush()
+            reports.flush()
         with pytest.raises(OSError, match=os.strerror(errno.EFBIG)):
-            told.append(lambda: record(2))
+            reports.append(lambda: record(2))
         with pytest.raises(OSError, match=os.strerror(errno.EFBIG)):
-            told.close()
+            reports.close()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
@@ -160,14 +160,14 @@ def test_a_full_disk_leaves_no_damage(tmp_path: Path) -> None:
 
 @given(st.lists(st.one_of(st.integers(1, 9).map(record), st.none() | st.integers(0, 9)), max_size=30), st.data())
 def test_reading_in_pieces_gives_what_reading_at_once_gives(
-    told: list[Event | int | None], data: st.DataObject
+    reports: list[Event | int | None], data: st.DataObject
 ) -> None:
     import tempfile
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / journal.NAME
         path.touch()
-        for entry in told:
+        for entry in reports:
             journal.append_one(path, entry if isinstance(entry, dict) else start(entry))
         whole, end = journal.read(path)
         pieces: list[Event] = []

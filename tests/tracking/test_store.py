@@ -50,8 +50,8 @@ def test_a_run_is_there_with_all_that_belongs_to_it(tmp_path: Path, store: str) 
         assert one.best == pytest.approx(run.best.mean)
         series = found.series(one, "value_loss")
         assert series.steps.tolist() == [512 * (i + 1) for i in range(8)]
-        told = [event for event in journal.read_all(run.path / journal.NAME) if event["event"] == "iteration"]
-        assert series.values.tolist() == [event["value_loss"] for event in told]
+        reports = [event for event in journal.read_all(run.path / journal.NAME) if event["event"] == "iteration"]
+        assert series.values.tolist() == [event["value_loss"] for event in reports]
         episodes = found.episodes(one)
         assert sum(row["count"] for row in episodes) == run.episodes
         assert all(len(row["sample"]) == min(16, row["count"]) for row in episodes)
@@ -83,7 +83,7 @@ def test_resuming_deletes_what_lies_behind_the_checkpoint(tmp_path: Path, store:
         assert "resumed" in [event["kind"] for event in found.events(found.find("last"))]
 
 
-def test_a_store_that_was_lost_is_made_anew_from_the_folders(tmp_path: Path) -> None:
+def test_a_lost_store_is_rebuilt_from_the_folders(tmp_path: Path) -> None:
     trained(tmp_path)
     trained(tmp_path)
     with Store(home=tmp_path) as found:
@@ -128,8 +128,8 @@ def test_a_damaged_store_is_refused_and_training_goes_on(tmp_path: Path) -> None
     troubles = Troubles()
     run = hotloop.train("cartpole", steps=2048, config=QUICK, home=tmp_path, callbacks=[troubles])
     assert run.steps >= 2048
-    assert "is damaged (file is not a database): move it away" in troubles.told[0]
-    assert "records are kept in the run's folder" in troubles.told[0]
+    assert "is damaged (file is not a database): move it away" in troubles.reports[0]
+    assert "records are kept in the run's folder" in troubles.reports[0]
     with pytest.raises(StoreError, match="is damaged"):
         Store(home=tmp_path)
     (tmp_path / "hotloop.db").unlink()
@@ -270,10 +270,10 @@ def test_a_journal_that_was_cut_is_named(tmp_path: Path) -> None:
 
 class Troubles(hotloop.training.Callback):
     def __init__(self) -> None:
-        self.told: list[str] = []
+        self.reports: list[str] = []
 
     def trouble(self, report: Any) -> None:
-        self.told.append(report.what)
+        self.reports.append(report.what)
 
 
 def _train_one(home: str, seed: int) -> None:
@@ -308,27 +308,27 @@ hotloop.train("cartpole", steps=10**12, config={}, name="run", home=sys.argv[1],
 
 
 def killed_run(home: Path, store: str, records: int) -> list[int]:
-    """Kills a run for good after so many records, of which some are written; gives the steps of all that it told."""
+    """Kill a run after so many records, of which some are written; return the steps of all its events."""
     process = subprocess.Popen([sys.executable, "-c", ENDLESS, str(home), store], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     written = home / "runs" / "run" / journal.NAME
-    told: list[int] = []
-    while len(told) < records or b'"iteration"' not in written.read_bytes():
-        told.append(int(process.stdout.readline()))
+    reports: list[int] = []
+    while len(reports) < records or b'"iteration"' not in written.read_bytes():
+        reports.append(int(process.stdout.readline()))
     process.send_signal(signal.SIGKILL)
-    told += [int(line) for line in process.stdout.read().splitlines(keepends=True) if line.endswith("\n")]
+    reports += [int(line) for line in process.stdout.read().splitlines(keepends=True) if line.endswith("\n")]
     process.wait()
     process.stdout.close()
-    return told
+    return reports
 
 
 def test_a_kill_loses_little_and_breaks_nothing(tmp_path: Path, store: str) -> None:
-    told = killed_run(tmp_path, store, 3000)
+    reports = killed_run(tmp_path, store, 3000)
     with Store(store, home=tmp_path) as found:
         one = found.find("last")
         assert one.status == "gone"
         steps = found.series(one, "kl").steps.tolist()
-    assert steps == told[: len(steps)]
+    assert steps == reports[: len(steps)]
     # The journal is written twice a second: all but the last moment is there.
     assert len(steps) > 0
     if store.startswith("sqlite"):
@@ -369,17 +369,17 @@ def test_deleting_removes_rows_and_folder(tmp_path: Path, store: str) -> None:
 
 def test_of_points_for_the_same_place_the_last_counts(tmp_path: Path, store: str) -> None:
     run = trained(tmp_path, store)
-    told = [(step % 50, float(step)) for step in range(200)]
+    reports = [(step % 50, float(step)) for step in range(200)]
     url = find_store_url(store, tmp_path)
     assert url is not None
     with Store(store, home=tmp_path) as found, Database(url) as database:
         one = found.find(run.path.name)
         key = database.key_numbers(["mine"])["mine"]
-        rows = [(one.number, key, step, 0.0, value) for step, value in told]
+        rows = [(one.number, key, step, 0.0, value) for step, value in reports]
         with database.transaction():
             database.insert("metrics", ("run", "key", "step", "time", "value"), rows, unique=("run", "key", "step"))
         curve = found.series(one, "mine")
-    assert dict(zip(curve.steps.tolist(), curve.values.tolist(), strict=True)) == dict(told)
+    assert dict(zip(curve.steps.tolist(), curve.values.tolist(), strict=True)) == dict(reports)
 
 
 def test_a_store_that_refuses_to_forget_a_run_keeps_its_folder(tmp_path: Path) -> None:

@@ -82,8 +82,8 @@ def test_a_server_that_goes_away_gets_everything_once_and_in_order(tmp_path: Pat
             one = store.find("last")
             steps = store.series(one, "kl").steps.tolist()
             kinds = [event["kind"] for event in store.events(one) if event["kind"] != "return-collapsed"]
-    told = [event for event in journal.read_all(one.path / journal.NAME) if event["event"] == "iteration"]
-    assert steps == [event["steps"] for event in told]
+    reports = [event for event in journal.read_all(one.path / journal.NAME) if event["event"] == "iteration"]
+    assert steps == [event["steps"] for event in reports]
     assert one.status == "failed"
     assert kinds == ["store-away", "store-back", "failed"]
 
@@ -93,15 +93,15 @@ def test_what_a_server_missed_comes_with_the_next_command(tmp_path: Path) -> Non
         pytest.skip("PostgreSQL's programs are not installed; 'make system-deps' brings them")
     with serving() as server:
         server.stop()
-        told: list[str] = []
+        reports: list[str] = []
 
         class Troubles(Callback):
             def trouble(self, report: Any) -> None:
-                told.append(report.what)
+                reports.append(report.what)
 
         hotloop.train("cartpole", steps=4096, config=QUICK, home=tmp_path, store=server.url, callbacks=[Troubles()])
-        assert "cannot be reached" in told[0]
-        assert "records are kept in the run's folder" in told[0]
+        assert "cannot be reached" in reports[0]
+        assert "records are kept in the run's folder" in reports[0]
         server.start()
         with Store(server.url, home=tmp_path) as store:
             assert store.find("last").status == "completed"
@@ -109,7 +109,7 @@ def test_what_a_server_missed_comes_with_the_next_command(tmp_path: Path) -> Non
 
 
 class Kept:
-    """A tracker that keeps what it is told, or fails."""
+    """A tracker that keeps its events, or fails."""
 
     name = "kept"
 
@@ -127,7 +127,7 @@ class Kept:
         self.closed = True
 
 
-def test_trackers_are_told_everything_and_one_that_fails_is_left_out(tmp_path: Path) -> None:
+def test_trackers_get_every_event_and_one_that_fails_is_dropped(tmp_path: Path) -> None:
     good, bad = Kept(False), Kept(True)
 
     def missing() -> Kept:
@@ -139,14 +139,14 @@ def test_trackers_are_told_everything_and_one_that_fails_is_left_out(tmp_path: P
     thread.finish()
     assert [event["steps"] for event in good.events] == list(range(10))
     assert good.closed
-    told = [notice.what for notice in thread.notices()]
-    assert told == [
+    reports = [notice.what for notice in thread.notices()]
+    assert reports == [
         "a tracker failed and is no longer used: no such package",
         "kept failed and is no longer used: the service said no",
     ]
 
 
-def test_a_stall_is_told_while_it_lasts_and_when_it_is_over(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_stall_is_reported_when_it_begins_and_ends(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / journal.NAME).touch()
     with caplog.at_level(logging.WARNING, "hotloop"):
         thread = SyncThread(tmp_path, None, [], lambda sample: None, stalled_after=0.2)
@@ -158,7 +158,7 @@ def test_a_stall_is_told_while_it_lasts_and_when_it_is_over(tmp_path: Path, capl
     thread.finish()
 
 
-def test_a_disk_that_is_nearly_full_is_told_once_and_resources_are_sampled(tmp_path: Path) -> None:
+def test_a_nearly_full_disk_is_reported_once_and_resources_are_sampled(tmp_path: Path) -> None:
     (tmp_path / journal.NAME).touch()
     samples: list[dict[str, Any]] = []
     thread = SyncThread(tmp_path, None, [], samples.append, disk_low=2**62)
@@ -186,11 +186,11 @@ def test_workers_are_counted_one_by_one() -> None:
     late = start.Process(target=_wait, args=(theirs,))
     late.start()
     workers.append(late)
-    told = sampler.sample()
-    loads = {entry["process"]: entry["cpu"] for who, entry in told.items() if who.startswith("worker")}
+    reports = sampler.sample()
+    loads = {entry["process"]: entry["cpu"] for who, entry in reports.items() if who.startswith("worker")}
     assert loads[late.pid] is None
     assert loads[workers[0].pid] is not None
-    found = {entry["process"] for who, entry in told.items() if who.startswith("worker")}
+    found = {entry["process"] for who, entry in reports.items() if who.startswith("worker")}
     assert len(found) >= before + 3
     assert {worker.pid for worker in workers} <= found
     for _ in workers:
@@ -199,14 +199,14 @@ def test_workers_are_counted_one_by_one() -> None:
         worker.join()
 
 
-def test_gpus_are_told_as_their_driver_tells_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gpus_are_reported_by_their_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "nvidia-smi"
     program.write_text("#!/bin/sh\necho '0, NVIDIA X, 42, 1000, 8000'\necho '1, NVIDIA X, [N/A], 10, 8000'\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
-    told = Sampler().sample()
-    assert told["gpu 0"] == {"load": 0.42, "memory": 1000 * 2**20, "memory_total": 8000 * 2**20, "name": "NVIDIA X"}
-    assert told["gpu 1"]["load"] is None
+    reports = Sampler().sample()
+    assert reports["gpu 0"] == {"load": 0.42, "memory": 1000 * 2**20, "memory_total": 8000 * 2**20, "name": "NVIDIA X"}
+    assert reports["gpu 1"]["load"] is None
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere threads have no priority of their own")

@@ -118,8 +118,8 @@ def metrics(run: Path) -> list[dict[str, Any]]:
 
 def recorded(run: Path) -> list[dict[str, Any]]:
     """What is valid of a run's records, evaluations and troubles."""
-    told = ("iteration", "evaluation", "trouble")
-    return [event for event in read_all(run / "metrics.jsonl") if event["event"] in told]
+    result = ("iteration", "evaluation", "trouble")
+    return [event for event in read_all(run / "metrics.jsonl") if event["event"] in result]
 
 
 def start(run: str, home: Path, *, threads: int = 2, isa: str | None = None) -> subprocess.Popen[str]:

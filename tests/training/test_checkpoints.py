@@ -45,10 +45,10 @@ def trained(home: Path, name: str = "run", **changes: Any) -> Path:
 
 class Notes(Callback):
     def __init__(self) -> None:
-        self.told: StartReport | None = None
+        self.result: StartReport | None = None
 
     def start(self, report: StartReport) -> None:
-        self.told = report
+        self.result = report
 
 
 def test_the_last_few_and_the_best_are_kept(tmp_path: Path) -> None:
@@ -155,10 +155,10 @@ def test_a_damaged_checkpoint_is_refused_and_resume_takes_the_one_before(damage:
         open_checkpoint(last, trust=False)
     notes = Notes()
     hotloop.train(resume=run, callbacks=[notes])
-    assert notes.told is not None
-    assert notes.told.resumed_at == int(before.name)
-    assert len(notes.told.notes) == 1
-    assert reason in notes.told.notes[0]
+    assert notes.result is not None
+    assert notes.result.resumed_at == int(before.name)
+    assert len(notes.result.notes) == 1
+    assert reason in notes.result.notes[0]
     # A damaged checkpoint is set aside, not deleted.
     assert (run / "checkpoints.old-1" / last.name).is_dir()
     assert (last / "policy.safetensors").read_bytes() == whole
@@ -219,8 +219,8 @@ def test_an_edited_config_is_reported(tmp_path: Path) -> None:
     edit_config(run, "learning_rate: 0.001", "learning_rate: 0.002")
     notes = Notes()
     hotloop.train(resume=run, steps=STEPS + 128, callbacks=[notes])
-    assert notes.told is not None
-    assert "config.yaml was edited since the run began: ppo.learning_rate was 0.001, is 0.002" in notes.told.notes
+    assert notes.result is not None
+    assert "config.yaml was edited since the run began: ppo.learning_rate was 0.001, is 0.002" in notes.result.notes
 
 
 def test_damaged_initial_weights_are_refused(tmp_path: Path) -> None:
@@ -305,9 +305,9 @@ def test_a_damaged_replay_is_set_aside_when_a_run_is_resumed(tmp_path: Path) -> 
     two.mkdir()
     notes = Notes()
     hotloop.train(resume=run, steps=2 * STEPS, callbacks=[notes])
-    assert notes.told is not None
+    assert notes.result is not None
     for path in (one, two):
-        assert any(path.name in note and "it is now in replays.old-1" in note for note in notes.told.notes)
+        assert any(path.name in note and "it is now in replays.old-1" in note for note in notes.result.notes)
         assert (run / "replays.old-1" / path.name).exists()
 
 

@@ -115,13 +115,13 @@ def test_the_longest_episode_limits_no_sequence_of_episodes(monkeypatch: pytest.
     assert (found.episodes, found.length_max) == (1, 3.0)
 
 
-def test_progress_is_told_in_episodes() -> None:
-    told: list[tuple[int, int]] = []
-    evaluate_config(two(), episodes=3, progress=lambda *progress: told.append(progress))
-    assert list(dict.fromkeys(told)) == [(0, 3), (1, 3), (2, 3), (3, 3)]
+def test_progress_is_counted_in_episodes() -> None:
+    reports: list[tuple[int, int]] = []
+    evaluate_config(two(), episodes=3, progress=lambda *progress: reports.append(progress))
+    assert list(dict.fromkeys(reports)) == [(0, 3), (1, 3), (2, 3), (3, 3)]
     # After every step of the 15, so that long episodes do not look like a standstill.
-    assert len(told) == 16
-    told.clear()
-    evaluate(Still(), "cartpole", {}, episodes=1500, seed=0, progress=lambda *progress: told.append(progress))
-    assert told == sorted(told)
-    assert told[-1] == (1500, 1500)
+    assert len(reports) == 16
+    reports.clear()
+    evaluate(Still(), "cartpole", {}, episodes=1500, seed=0, progress=lambda *progress: reports.append(progress))
+    assert reports == sorted(reports)
+    assert reports[-1] == (1500, 1500)

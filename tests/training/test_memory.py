@@ -55,7 +55,7 @@ def test_a_run_with_memory_is_repeated_exactly(tmp_path: Path) -> None:
     assert verify(run.path, home=tmp_path).same
 
 
-def test_an_agent_remembers_row_by_row_until_it_is_told_that_episodes_begin(tmp_path: Path) -> None:
+def test_a_policy_keeps_the_state_of_each_row_until_it_is_reset(tmp_path: Path) -> None:
     agent = hotloop.load(small(tmp_path).path)
     draw = np.random.default_rng(0)
     obs = draw.random((5, 3, 5)).astype(np.float32)

@@ -32,7 +32,7 @@ DRAWN: dict[str, st.SearchStrategy[Any]] = {
 records = st.fixed_dictionaries(
     {field.name: DRAWN[str(field.type)] for field in IterationReport.__dataclass_fields__.values()}
     | {"losses": st.dictionaries(names, numbers, max_size=3)}
-).map(lambda told: IterationReport(**told))
+).map(lambda result: IterationReport(**result))
 
 
 @given(records, st.floats(0, 2e9))

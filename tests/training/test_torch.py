@@ -50,8 +50,8 @@ def test_a_killed_run_ends_with_identical_weights(kind: str, tmp_path: Path, mon
         return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def finish(process: subprocess.Popen[str]) -> None:
-        _, told = process.communicate()
-        assert process.returncode == 0, told
+        _, result = process.communicate()
+        assert process.returncode == 0, result
 
     fresh = ["cartpole", *said(kind), "--steps", str(STEPS), "--name", "run"]
     whole, broken = tmp_path / "whole", tmp_path / "broken"
@@ -94,7 +94,7 @@ def test_a_run_goes_on_with_the_other_learner_and_says_that_bits_differ(
     assert any("changed learners" in note for note in verify(went_on.path).notes)
 
 
-def test_a_run_can_be_repeated_and_tells_its_conditions(tmp_path: Path) -> None:
+def test_a_run_can_be_repeated_and_records_its_conditions(tmp_path: Path) -> None:
     run = hotloop.train("cartpole", steps=STEPS // 4, config={**SMALL, **KINDS["memory"]}, home=tmp_path)
     assert verify(run.path).same
     manifest_path = max((run.path / "checkpoints").glob("[0-9]*"), key=lambda p: int(p.name)) / "manifest.json"

@@ -50,7 +50,7 @@ ITERATION = 8 * 16
 
 
 class Log(Callback):
-    """Keeps everything it is told."""
+    """Keeps every event."""
 
     def __init__(self) -> None:
         self.events: list[tuple[str, Any]] = []
@@ -136,7 +136,7 @@ def test_events_come_in_order_and_add_up(tmp_path: Path) -> None:
     assert sum(statistics.actions["shares"][0]) == pytest.approx(1)
 
 
-def test_what_is_recorded_is_what_callbacks_are_told(tmp_path: Path) -> None:
+def test_records_equal_the_reports_of_callbacks(tmp_path: Path) -> None:
     log = Log()
     run = train(tmp_path, log, train__steps=22 * ITERATION, train__evaluate_episodes=5)
     lines = recorded(run.path)
@@ -288,7 +288,7 @@ def test_a_rollback_at_the_very_end_is_made_up_for(tmp_path: Path, monkeypatch: 
     assert (run.steps, run.ended) == (22 * ITERATION, "steps")
 
 
-def test_a_few_dropped_steps_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_few_dropped_steps_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = Session.advance
 
     def failing(self: Session, count: int, seconds: float) -> None:
@@ -314,19 +314,19 @@ def test_a_run_that_is_repeated_is_the_same(ends: str, tmp_path: Path) -> None:
     if ends == "init":
         config = {**SMALL, "train.seed": 8}
         first = hotloop.train("cartpole", steps=3000, config=config, init_from=first.path, home=tmp_path)
-    told = verify(first.path)
-    assert told.same, told
-    assert told.steps == first.steps
-    assert told.records > 2
+    reports = verify(first.path)
+    assert reports.same, reports
+    assert reports.steps == first.steps
+    assert reports.records > 2
 
 
 def test_a_run_that_was_tampered_with_is_found_out(tmp_path: Path) -> None:
     run = train(tmp_path, train__steps=12 * ITERATION)
     metrics = run.path / "metrics.jsonl"
     lines = metrics.read_text().splitlines()
-    told = json.loads(lines[2])
-    assert told["event"] == "iteration"
-    lines[2] = json.dumps({**told, "return_mean": told["return_mean"] + 1})
+    reports = json.loads(lines[2])
+    assert reports["event"] == "iteration"
+    lines[2] = json.dumps({**reports, "return_mean": reports["return_mean"] + 1})
     metrics.write_text("\n".join(lines) + "\n")
     found = verify(run.path)
     assert found.same_policy
@@ -480,13 +480,13 @@ def test_an_interrupted_verification_is_no_difference(tmp_path: Path) -> None:
         verify(run.path, callbacks=[Stop()])
 
 
-def test_a_run_that_went_on_beyond_its_end_is_repeated_with_what_it_told_there(tmp_path: Path) -> None:
+def test_a_run_that_was_extended_is_repeated_with_all_its_events(tmp_path: Path) -> None:
     # Neither the first end nor the second falls on a record or an evaluation by schedule.
     run = train(tmp_path, train__steps=5 * ITERATION, train__evaluate_episodes=4, track__interval=4)
     hotloop.train(resume=run.path, steps=11 * ITERATION)
-    told = recorded(run.path)
-    assert [event["iterations"] for event in told if event["event"] == "evaluation"] == [5, 11]
-    assert [event["iterations"] for event in told if event["event"] == "iteration"] == [4, 5, 8, 11]
+    reports = recorded(run.path)
+    assert [event["iterations"] for event in reports if event["event"] == "evaluation"] == [5, 11]
+    assert [event["iterations"] for event in reports if event["event"] == "iteration"] == [4, 5, 8, 11]
     found = verify(run.path)
     assert found.same, found
     # With the two checkpoints.

@@ -75,15 +75,15 @@ def test_returns_and_frequencies_match_the_recorded_ones(cell: str) -> None:
         ours, theirs = played["reward"][:, :steps].sum(axis=1), recorded["returns"][:, column]
         se = np.sqrt(ours.var() / EPISODES + theirs.var() / n)
         scores.append((ours.mean() - theirs.mean()) / se if se else float(ours.mean() != theirs.mean()))
-    told = [f"{z:+.2f}" for z in scores]
-    assert np.abs(scores).max() < 4, told
+    reports = [f"{z:+.2f}" for z in scores]
+    assert np.abs(scores).max() < 4, reports
     for name in ("obs_freq", "access_freq", "red_type_freq"):
         z = frequency_z(played[name], recorded[name], n)
-        told.append(f"{name} max {np.abs(z).max():.2f} mean square {(z**2).mean():.2f}")
+        reports.append(f"{name} max {np.abs(z).max():.2f} mean square {(z**2).mean():.2f}")
         # Thousands of correlated frequencies: the worst of them, and all of them together.
-        assert np.abs(z).max() < 6, (cell, told)
-        assert (z**2).mean() < 2, (cell, told)
-    print(f"{cell}: z of returns {', '.join(told)}")
+        assert np.abs(z).max() < 6, (cell, reports)
+        assert (z**2).mean() < 2, (cell, reports)
+    print(f"{cell}: z of returns {', '.join(reports)}")
 
 
 def test_a_wrong_agent_would_be_noticed() -> None:

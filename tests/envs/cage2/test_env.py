@@ -73,10 +73,10 @@ def test_what_the_mask_forbids_does_nothing() -> None:
         other.restore(envs.snapshot())
         masked = np.array([rng.choice(np.flatnonzero(~row)) for row in mask])
         restores = (masked >= 27) & (masked < 40)
-        told, slept = other.step(masked), envs.step(np.zeros(256, np.int64))
+        result, slept = other.step(masked), envs.step(np.zeros(256, np.int64))
         # A restore has its price; all else is as if blue had slept.
-        assert (told[1] == slept[1] - restores).all()
-        assert (told[0] == slept[0]).all()
+        assert (result[1] == slept[1] - restores).all()
+        assert (result[0] == slept[0]).all()
         mine, theirs = envs.get_state(), other.get_state()
         assert [name for name in mine if (mine[name] != theirs[name]).any() and name != "restored"] == []
         actions = np.array([rng.choice(np.flatnonzero(row)) for row in mask])
@@ -113,7 +113,7 @@ def test_a_mix_draws_its_red_agent_per_episode() -> None:
     assert set(make(400, red="b-line+meander+sleep").get_state()["red"].ravel().tolist()) == {0, 1, 2}
 
 
-def test_infos_tell_what_is_true() -> None:
+def test_infos_are_the_true_state() -> None:
     envs = make(red="b-line", infos=("access", "red_action", "ot"))
     envs.set_state({"choices": [[USER1, -1, -1, -1]], "bline_stage": [[0]]})
     info = envs.step([0])[4]
@@ -133,7 +133,7 @@ def test_injected_choices_hold_for_one_step() -> None:
     assert len(np.unique(envs.step(np.zeros(200, np.int64))[4]["red_action"][:, 1])) > 2
 
 
-def test_memory_adds_what_a_defender_would_write_down() -> None:
+def test_memory_adds_features_that_follow_from_the_episode_so_far() -> None:
     envs = make(red="b-line", features="memory", actions="compact")
     assert envs.single_observation_space.shape == (52 + 1 + 5 * HOSTS,)
 

@@ -26,7 +26,7 @@ def test_has_the_interface_that_trainers_use() -> None:
     envs.close()
 
 
-def test_episodes_never_end_unless_told_to() -> None:
+def test_episodes_never_end_by_default() -> None:
     endless = VectorizedCAGE2Envs(4, red_agent_type="B_lineAgent", seed=0)
     assert not any(endless.step(np.zeros(4, int))[2].any() for _ in range(250))
     ending = VectorizedCAGE2Envs(4, red_agent_type="B_lineAgent", seed=0, episode_length=100)

@@ -46,9 +46,9 @@ def plain_instructions(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_mixed_precision_trains_and_comes_back_from_its_state(dtype: str) -> None:
     learner, other = (torch_learner("cartpole", {}, {"hidden": [16]}, 8, 8, config={"amp": dtype}) for _ in range(2))
     pool = pool_of("cartpole", {}, 8)
-    told = learner.iterate(pool, FULL, 3, 1e9)
-    assert told["dropped"] == 0
-    assert told["policy_loss"] == told["policy_loss"]
+    result = learner.iterate(pool, FULL, 3, 1e9)
+    assert result["dropped"] == 0
+    assert result["policy_loss"] == result["policy_loss"]
     assert learner.conditions()["dtype"] == dtype
     other.set_arrays(learner.arrays())
     other.set_state(learner.state())
@@ -59,9 +59,9 @@ def test_mixed_precision_trains_and_comes_back_from_its_state(dtype: str) -> Non
 def test_mixed_precision_that_kills_is_refused_before_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
     from hotloop.ppo.torch import hardware
 
-    for code, told in (("import os; os.kill(os.getpid(), 4)", "SIGILL"), ("1 / 0 # {amp}", "ZeroDivisionError")):
+    for code, result in (("import os; os.kill(os.getpid(), 4)", "SIGILL"), ("1 / 0 # {amp}", "ZeroDivisionError")):
         monkeypatch.setattr(hardware, "_TRIAL", code)
-        with pytest.raises(ConfigError, match=f"torch.amp is bfloat16, but torch cannot .*{told}.*leave it off"):
+        with pytest.raises(ConfigError, match=f"torch.amp is bfloat16, but torch cannot .*{result}.*leave it off"):
             torch_learner("cartpole", {}, {"hidden": [8]}, 4, 4, config={"amp": "bfloat16"})
 
 

@@ -44,9 +44,9 @@ def compare_both(task: str, policy: dict[str, Any], envs: int, horizon: int, len
         total.backward()
         exact = {n: torch.zeros_like(w) if w.grad is None else w.grad for n, w in weights.items()}
         for learner in (native, other):
-            gradients, told = learner.gradient(settings)
+            gradients, result = learner.gradient(settings)
             for name in ("policy_loss", "value_loss", "entropy", "kl"):
-                assert told[name] == pytest.approx(parts[name], rel=1e-5, abs=1e-5), (learner, name)
+                assert result[name] == pytest.approx(parts[name], rel=1e-5, abs=1e-5), (learner, name)
             worst = max(exact, key=lambda name: off(gradients, exact, name))
             assert off(gradients, exact, worst) <= within, (learner, worst, off(gradients, exact, worst))
 

@@ -1,4 +1,4 @@
-"""Modules and loss terms of users: what they are given, and what is told of those that do not fit."""
+"""Modules and loss terms of users: their arguments, and errors about those that do not fit."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ def module(name: str, **options: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "result"),
     [
         ("WrongOutputs", r"outputs for 3 rows has shape \[3, 1\] of float32: expected \[3, 2\]"),
         ("WrongValue", r"value for 3 rows has shape \[3, 1\] of float32: expected \[3\]"),
@@ -27,8 +27,8 @@ def module(name: str, **options: Any) -> dict[str, Any]:
         ("Missing", "has no 'Missing'"),
     ],
 )
-def test_a_module_that_does_not_fit_is_named_before_training(name: str, told: str) -> None:
-    with pytest.raises(ConfigError, match=told):
+def test_a_module_that_does_not_fit_is_named_before_training(name: str, result: str) -> None:
+    with pytest.raises(ConfigError, match=result):
         torch_learner("cartpole", {}, module(name), 2, 4)
 
 
@@ -38,8 +38,8 @@ def test_an_argument_that_a_module_does_not_take_is_named() -> None:
 
 
 def test_a_name_that_leads_nowhere_is_named() -> None:
-    for name, told in (("nowhere.at.all:X", "no module 'nowhere'"), ("nowhere", "package.module:name")):
-        with pytest.raises(ConfigError, match=told):
+    for name, result in (("nowhere.at.all:X", "no module 'nowhere'"), ("nowhere", "package.module:name")):
+        with pytest.raises(ConfigError, match=result):
             torch_learner("cartpole", {}, {"module": name, "module_options": {}}, 2, 4)
 
 
@@ -49,8 +49,8 @@ def test_a_modules_memory_counts_the_steps_of_each_episode() -> None:
     rollout = learner.rollout()
     # No episode of cartpole ends before five steps: at steps 0, 4 and 8 each row is at step 0, 4 and 3 of an episode.
     np.testing.assert_array_equal(rollout["memory"][..., 0], [[3.0] * 4, [7.0] * 4, [6.0] * 4])
-    _, told = learner.gradient(FULL)
-    assert abs(told["kl"]) < 1e-7
+    _, result = learner.gradient(FULL)
+    assert abs(result["kl"]) < 1e-7
 
 
 def test_weights_of_a_module_come_from_the_seed() -> None:

@@ -46,14 +46,14 @@ def test_loss_and_gradients_are_those_of_float64(task: str, shared: bool) -> Non
     for name, array in rollout.items():
         other.rollout()[name][...] = array
     for settings in (SETTINGS, {**SETTINGS, "value_clip": 0.2, "normalize_advantages": False, "entropy": 0.05}):
-        gradients, told = other.gradient(settings)
+        gradients, result = other.gradient(settings)
         weights = leaves(native)
         shapes = {"high": largest_byte(TASKS[task]), "sets": sets_of(TASKS[task])}
         total, parts = loss(weights, rollout, "tanh", {**settings, **shapes})
         total.backward()
         for name, part in parts.items():
             if name != "clip_fraction":
-                assert told[name] == pytest.approx(part, rel=1e-5, abs=1e-5), name
+                assert result[name] == pytest.approx(part, rel=1e-5, abs=1e-5), name
         for name, leaf in weights.items():
             expected = torch.zeros_like(leaf) if leaf.grad is None else leaf.grad
             error = np.abs(gradients[name] - expected.numpy()).max()
@@ -108,10 +108,10 @@ def test_an_update_moves_as_the_native_one(task: str) -> None:
 def test_the_first_ratio_is_one(task: str) -> None:
     _, other = both(TASKS[task], {"hidden": [24, 17]}, 21, 11)
     other.collect(pool_of(TASKS[task].env, TASKS[task].options, 21), FULL)
-    _, told = other.gradient(SETTINGS)
-    assert told["clip_fraction"] == 0.0
+    _, result = other.gradient(SETTINGS)
+    assert result["clip_fraction"] == 0.0
     # The divergence is half the square of what the ratio is off one.
-    assert abs(told["kl"]) < 0.5 * 1e-5**2 + 1e-7
+    assert abs(result["kl"]) < 0.5 * 1e-5**2 + 1e-7
 
 
 def test_a_checkpoint_goes_both_ways() -> None:

@@ -27,8 +27,8 @@ QUICK: dict[str, Any] = {
 
 
 def records(path: Path) -> dict[int, float]:
-    told = journal.read_all(path / journal.NAME)
-    return {event["steps"]: event["value_loss"] for event in told if event["event"] == "iteration"}
+    reports = journal.read_all(path / journal.NAME)
+    return {event["steps"]: event["value_loss"] for event in reports if event["event"] == "iteration"}
 
 
 def output(code: str) -> list[str]:
@@ -59,7 +59,7 @@ def test_tensorboard_has_the_curves_and_forgets_what_a_resumed_run_makes_again(t
     assert read() == pytest.approx(records(run.path))
 
 
-@pytest.mark.parametrize("where", ["unless told otherwise", "in files"])
+@pytest.mark.parametrize("where", ["by default", "in files"])
 def test_mlflow_has_settings_and_curves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
     pytest.importorskip("mlflow")
     code = f"""
@@ -101,9 +101,9 @@ print(run.path)
 """.replace("import hotloop\n", "import hotloop, hotloop.training\n")
     monkeypatch.setenv("WANDB_MODE", "offline")
     monkeypatch.setenv("WANDB_SILENT", "true")
-    told = output(code)
-    assert not [line for line in told if line.startswith("trouble")]
-    (kept,) = Path(told[-1]).glob("wandb/offline-run-*/run-*.wandb")
+    reports = output(code)
+    assert not [line for line in reports if line.startswith("trouble")]
+    (kept,) = Path(reports[-1]).glob("wandb/offline-run-*/run-*.wandb")
     content = kept.read_bytes()
     assert b"value_loss" in content
     assert b"evaluation.mean" in content
