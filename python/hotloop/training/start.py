@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hotloop.config.loader import with_changes
 from hotloop.envs.loader import load_env, whole_name
-from hotloop.errors import TrainingError
+from hotloop.errors import CheckpointError, TrainingError
 from hotloop.training.lookup import find_run
 from hotloop.training.opponents import copied, find_policy, kept
 from hotloop.training.runs import Ending, RunFolder, config_changes, find_store, home_of, read_first, read_status
@@ -161,12 +161,17 @@ def resume(
             notes=edits,
             trust=trust,
         )
-        trainer.restore_newest(restart=restart)
+        try:
+            trainer.restore_newest(restart=restart)
+        except CheckpointError as error:
+            # An edit is the likely cause.
+            raise type(error)("; ".join([*edits[:3], str(error)])) from None
         if not changed and (reached := trainer.ending()) is not None:
             trainer.note(_advise_finished(path.name, config, reached))
     except OSError as error:
         folder.release()
-        raise TrainingError(f"cannot resume {path}: {error.strerror or error}") from None
+        where = error.filename2 or error.filename or path
+        raise TrainingError(f"cannot resume {path.name!r}: {where}: {error.strerror or error}") from None
     except BaseException:
         folder.release()
         raise
