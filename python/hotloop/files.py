@@ -214,13 +214,18 @@ def checksum(data: bytes) -> dict[str, Any]:
 
 
 def seal(facts: dict[str, Any]) -> bytes:
-    """Return facts as a JSON file with a checksum of themselves."""
-    return json.dumps({**facts, _SEAL: _digest(facts)}, indent=2).encode() + b"\n"
+    """Return facts as a JSON file with a checksum of themselves; facts that were read from one may have an old one."""
+    own = _without_seal(facts)
+    return json.dumps({**own, _SEAL: _digest(own)}, indent=2).encode() + b"\n"
 
 
 def is_sealed(facts: dict[str, Any]) -> bool:
     """Return whether the facts of a JSON file match their checksum."""
-    return facts.get(_SEAL) == _digest({key: value for key, value in facts.items() if key != _SEAL})
+    return facts.get(_SEAL) == _digest(_without_seal(facts))
+
+
+def _without_seal(facts: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in facts.items() if key != _SEAL}
 
 
 def _digest(facts: dict[str, Any]) -> str:

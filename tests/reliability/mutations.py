@@ -167,8 +167,10 @@ def make_home(home: Path) -> None:
     fault = {"LD_PRELOAD": str(library), "FAULT_ROOT": str(home), "FAULT_AT": "170"}
     commands.run(home, *common, "--seed", "6", "--name", "killed", variables=fault)
     assert len(list(home.glob("runs/killed/checkpoints/[0-9]*"))) > 1
-    seeded = commands.run(home, *common, "--seed", "7", "--name", "seeded", "--init-from", "done", "--steps", "4096")
+    seeded = commands.run(home, *common, "--seed", "7", "--name", "seeded", "--init-from", "done", "--steps", "2048")
     assert seeded.code == 0, seeded
+    # Goes on with another limit, which rewrites its config and the checksums.
+    assert commands.run(home, "train", "--resume", "seeded", "--steps", "4096", "--json").code == 0
     assert commands.run(home, "runs", "list").code == 0
 
 

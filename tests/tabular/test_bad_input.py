@@ -14,6 +14,7 @@ from hotloop import _core
 from hotloop.config import ConfigError, load_config
 from hotloop.config.tabular import settings
 from hotloop.errors import CheckpointError, TrainingError
+from tests import core_calls
 
 
 def refusal(env: str, *overrides: str) -> str:
@@ -141,6 +142,21 @@ def test_a_table_with_values_that_cannot_be_compared_is_rejected(value: float) -
 def test_a_table_of_impossible_size_is_rejected(sizes: tuple[int, int]) -> None:
     with pytest.raises(ValueError, match=r'the table has 4 values|a table of [0-9]+ actions|"states" is missing'):
         _core.QTable(*sizes, 0.0, {"values": np.zeros(4, np.float32)})
+
+
+@pytest.mark.parametrize(
+    ("env", "sizes", "message"),
+    [
+        ("frozen-lake", (15, 4), "15 states and 4 actions: frozen-lake has 16 and 4"),
+        ("taxi", (500, 7), "500 states and 7 actions: taxi has 500 and 6"),
+        ("cartpole", (4, 2), "cartpole has no numbered states and actions"),
+    ],
+)
+def test_a_native_table_of_other_spaces_than_its_env_has_is_rejected(
+    env: str, sizes: tuple[int, int], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        _core.TabularLearner(env, None, core_calls.TABULAR, *sizes)
 
 
 def test_an_unknown_gymnasium_env_is_named() -> None:

@@ -221,6 +221,10 @@ def test_an_edited_config_is_reported(tmp_path: Path) -> None:
     hotloop.train(resume=run, steps=STEPS + 128, callbacks=[notes])
     assert notes.result is not None
     assert "config.yaml was edited since the run began: ppo.learning_rate was 0.001, is 0.002" in notes.result.notes
+    # A limit that was changed does not cost the checksums.
+    status = json.loads((run / "run.json").read_text())
+    assert files.is_sealed(status)
+    assert status["files"]["config.yaml"] == files.checksum((run / "config.yaml").read_bytes())
     edit_config(run, "seed: 0", "seed: 7")
     with pytest.raises(CheckpointError, match=r"config\.yaml was edited .*train\.seed was 0, is 7; .*another run"):
         hotloop.train(resume=run)
