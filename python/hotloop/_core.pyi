@@ -5,7 +5,7 @@ Low-level classes and functions; the public API wraps them in Python.
 
 import builtins
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Literal, Self, TypeAlias, TypedDict, final, type_check_only
+from typing import Any, Final, Literal, NotRequired, Self, TypeAlias, TypedDict, final, type_check_only
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -115,6 +115,8 @@ class _Episodes(TypedDict):
     lengths: _Ints
     returns: _Floats
     extras: _Floats
+    extra_counts: NotRequired[list[int]]
+    """Episodes that each entry of `extra` is summed over, where they differ: metrics of Python envs."""
 
 def list_envs() -> list[_EnvEntry]: ...
 def env_entry(name: str) -> _EnvEntry: ...

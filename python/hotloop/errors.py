@@ -23,6 +23,10 @@ class MissingPackageError(ImportError):
         )
 
 
+class UnknownEnvError(ValueError):
+    """A library has no env of that name; the message suggests one."""
+
+
 class EnvError(RuntimeError):
     """Envs cannot be made, or fail at once; the message has the traceback of the worker."""
 

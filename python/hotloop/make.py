@@ -6,7 +6,7 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeGuard, cast
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from gymnasium.vector import AutoresetMode
 
@@ -18,11 +18,13 @@ from hotloop.runners.health import Limits
 from hotloop.runners.threads import ThreadRunner
 
 if TYPE_CHECKING:
+    import gymnasium
+
     from hotloop.envs.compiled import CompiledEnv
 
 
 def make_vec(
-    env: str | Callable[..., Any] | CompiledEnv,
+    env: str | Callable[..., Any] | CompiledEnv | gymnasium.Env[Any, Any],
     num_envs: int = 1,
     *,
     num_threads: int | None = None,
@@ -39,13 +41,15 @@ def make_vec(
     groups_per_worker: int = 2,
     limits: Limits | None = None,
     worker_python: str | os.PathLike[str] | None = None,
+    wrap: Mapping[str, Any] | None = None,
 ) -> Runner:
     """Many envs as one `gymnasium.vector.VectorEnv`.
 
     Args:
         env: The name of a native env (`hotloop.list_envs()` lists them), `gymnasium:ID` or another adapter's name
-            (`hotloop envs` lists those), `module:factory`, or something to call for an env. All but native envs, and
-            those that bring native code (`native:PATH`, `hotloop.compiled`), are stepped by worker processes.
+            (`hotloop envs` lists those), `module:factory`, a callable that returns an env, or an env, which is copied.
+            All but native envs, and those that bring native code (`native:PATH`, `hotloop.compiled`), are stepped by
+            worker processes.
         num_envs: How many envs. The attribute `num_envs` of the result counts rows; they differ where an env has
             several seats.
         num_threads: How many threads step the envs, the calling one among them. Left out: as many as this process has
@@ -70,6 +74,8 @@ def make_vec(
         limits: What a process may take before it is replaced: time, memory, cores, faults (`hotloop.runners.health`).
         worker_python: The interpreter of the processes, if another than this one has what the envs need. It needs
             NumPy, and none of this package.
+        wrap: Wrappers of Gymnasium envs by the names of the config's section `wrap`, such as `{"frame_stack": 4}`;
+            `{"scale_actions": True}` takes continuous actions in [-1, 1].
 
     >>> envs = make_vec("cartpole", num_envs=3)
     >>> obs, info = envs.reset(seed=0)
@@ -89,7 +95,7 @@ def make_vec(
         if pin_threads or action_repeat != 1:
             raise ValueError("pin_threads and action_repeat are for native envs")
         return ProcessRunner(
-            cast("str | Callable[..., Any]", env),
+            env,
             num_envs,
             num_workers=num_workers,
             groups_per_worker=groups_per_worker,
@@ -100,8 +106,9 @@ def make_vec(
             first_env=first_env,
             limits=limits,
             worker_python=worker_python,
+            wrap=check_wrappers(wrap or {}),
         )
-    _refuse(env, num_workers=num_workers, limits=limits, worker_python=worker_python)
+    _refuse(env, wrap=wrap or None, num_workers=num_workers, limits=limits, worker_python=worker_python)
     return _thread_runner(env)(
         native_name(env),
         num_envs,
@@ -116,6 +123,20 @@ def make_vec(
         action_repeat=action_repeat,
         renderer=PoolRenderer(env, render_mode),
     )
+
+
+def check_wrappers(wrap: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of wrappers; an error names one that is unknown or has a wrong value."""
+    from pydantic import ValidationError
+
+    from hotloop.config.models import WrapConfig
+
+    try:
+        WrapConfig.model_validate(dict(wrap))
+    except ValidationError as error:
+        found = error.errors()[0]
+        raise ValueError(f"wrap[{'.'.join(map(str, found['loc']))!r}]: {found['msg']}") from None
+    return dict(wrap)
 
 
 def _is_compiled(env: object) -> TypeGuard[CompiledEnv]:

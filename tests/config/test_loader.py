@@ -62,6 +62,7 @@ def test_a_config_comes_back_from_its_yaml(tmp_path: Path) -> None:
     assert build(read_yaml(path)) == config
     assert set(yaml.safe_load(config.to_yaml())) == {
         "env",
+        "wrap",
         "runner",
         "policy",
         "ppo",

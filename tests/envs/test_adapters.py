@@ -9,6 +9,7 @@ import pytest
 from gymnasium import spaces
 
 import hotloop
+from hotloop.errors import SpaceError
 
 
 class Race:
@@ -191,7 +192,7 @@ class Lone(WorkerPool):
 def test_one_agent_that_restarts_by_itself() -> None:
     with make(Lone) as runner:
         runner.reset(seed=0)
-        ends = [runner.step([1, 1])[2].tolist() for _ in range(8)]
+        ends = [runner.step([2, 2])[2].tolist() for _ in range(8)]
         assert ends == [[False] * 2] * 3 + [[True] * 2] + [[False] * 2] * 3 + [[True] * 2]
         assert (runner.episodes().count, runner.episodes().count) == (4, 0)
 
@@ -249,3 +250,52 @@ def test_a_wrapped_single_env_keeps_its_time_limit() -> None:
     with make(Emulated) as runner:
         runner.reset(seed=0)
         assert [runner.step([0, 1])[3].any() for _ in range(3)] == [False, False, True]
+
+
+class Roles:
+    """Two agents that act at once: a scout who sees two numbers and has three actions, and a guard with one and two."""
+
+    possible_agents = ("scout", "guard", "scout-2")
+
+    def observation_space(self, agent: str) -> spaces.Space[Any]:
+        return spaces.Box(-1, 5, (1 if agent == "guard" else 2,), np.float32)
+
+    def action_space(self, agent: str) -> spaces.Space[Any]:
+        return spaces.Discrete(2, start=7) if agent == "guard" else spaces.Discrete(3)
+
+    def reset(self, seed: int | None = None, options: Any = None) -> Any:
+        self.agents = list(self.possible_agents)
+        return self._seen(), {agent: {} for agent in self.agents}
+
+    def _seen(self) -> Any:
+        return {agent: np.full(self.observation_space(agent).shape, 4, np.float32) for agent in self.agents}
+
+    def step(self, actions: Any) -> Any:
+        assert actions == {"scout": 2, "guard": 8, "scout-2": 0}
+        rest = (dict.fromkeys(self.agents, value) for value in (1.0, False, False, {}))
+        return self._seen(), *rest
+
+    def close(self) -> None:
+        pass
+
+
+def test_agents_with_different_spaces_are_padded_and_masked() -> None:
+    with make(Roles) as runner:
+        obs, info = runner.reset(seed=0)
+        # Two numbers, and the role.
+        assert obs[:3].tolist() == [[4, 4, 1, 0], [4, 0, 0, 1], [4, 4, 1, 0]]
+        assert info["action_mask"][:3].tolist() == [[1, 1, 1], [1, 1, 0], [1, 1, 1]]
+        assert runner.step([2, 1, 0] * 2)[1].tolist() == [1.0] * 6
+        with pytest.raises(ValueError, match=r"row 1 is \[2\], which its mask forbids"):
+            runner.step([2, 2, 0] * 2)
+
+
+def test_spaces_that_cannot_be_padded_are_named() -> None:
+    class Mixed(Roles):
+        def action_space(self, agent: str) -> spaces.Space[Any]:
+            return spaces.Box(-1, 1, (1,)) if agent == "guard" else spaces.Discrete(3)
+
+    with pytest.raises(
+        SpaceError, match=r"action space of agent 'guard' is Box\(.*padded only if all of them are disc"
+    ):
+        make(Mixed)

@@ -98,9 +98,9 @@ def test_an_env_without_rendering_is_shown_as_observations() -> None:
 @pytest.mark.parametrize(
     ("env", "words"),
     [
-        ("gymnasium:Nope-v1", "gymnasium:Nope-v1 cannot be made: NameNotFound: Environment `Nope` doesn't exist"),
-        ("gymnasium:CartPole-v77", "cannot be made: VersionNotFound"),
-        ("nowhere_at_all:make", "No module named 'nowhere_at_all'"),
+        ("gymnasium:Nope-v1", "gymnasium:Nope-v1 cannot be made: Gymnasium has no env 'Nope-v1'"),
+        ("gymnasium:CartPole-v77", "cannot be made: Gymnasium has no env 'CartPole-v77'. Did you mean 'CartPole-v1'"),
+        ("nowhere_at_all:make", "there is no module 'nowhere_at_all' here, nor in the current folder"),
         (f"{WALKS}nope", "has no 'nope'"),
     ],
 )

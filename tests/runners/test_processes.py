@@ -215,9 +215,9 @@ def test_serial_exceptions_come_through() -> None:
     ("env", "words"),
     [
         ("tests.runners.python_envs:broken", r"there is no level file(.|\n)*in broken"),
-        ("tests.runners.python_envs:nothing", "gave int: expected a Gymnasium"),
+        ("tests.runners.python_envs:nothing", "returned int: expected a Gymnasium"),
         ("tests.runners.python_envs:absent", "has no 'absent'"),
-        ("no.such.module:env", "No module named 'no'"),
+        ("no.such.module:env", "there is no module 'no'"),
         ("gymnasium:Absent-v0", "Absent"),
         ("mettagrid:a:b", "needs the package mettagrid: pip install"),
     ],

@@ -54,7 +54,7 @@ class Still:
 
 def evaluate_config(config: Config, *, episodes: int, progress: Any = None) -> Evaluation:
     count = min(config.runner.num_envs, episodes)
-    with make_runner(config.env.name, config.env.options, config.runner, count) as runner:
+    with make_runner(config, count) as runner:
         return evaluate_on(Still(), runner, episodes=episodes, seed=0, progress=progress)
 
 
@@ -89,7 +89,7 @@ def test_seats_that_nobody_takes_have_no_episodes(config: Any) -> None:
 def test_an_env_with_other_spaces_than_the_policy_knows_is_refused(config: Any) -> None:
     made = config([2, 2, 2])
     with (
-        make_runner(made.env.name, made.env.options, made.runner, 1) as runner,
+        make_runner(made, 1) as runner,
         pytest.raises(ConfigError, match="the policy does not fit vectors:Vector with these options"),
     ):
         check_fit(native_spec("cartpole"), runner.env_spec, made.env.name)

@@ -76,6 +76,7 @@ def evaluate(
     from hotloop.training.opponents import opponents_of
     from hotloop.training.recorded_evaluation import evaluate_table
     from hotloop.training.suite_evaluation import cell_seed, evaluate_suite
+    from hotloop.training.trust import stored_config
 
     path = run_lookup.find(run)
     try:
@@ -83,9 +84,10 @@ def evaluate(
         load_env(agent.env)
         run_folder = _run_folder(agent.path)
         against = None if run_folder is None else opponents_of(run_folder, agent.spec, trust=trust)
+        own = {} if run_folder is None else stored_config(run_folder, trust=trust).train.evaluate_env
     except (ConfigError, TrainingError) as error:
         raise UserError(str(error)) from None
-    options = {**agent.options, **_changed_options(agent, changes or [])}
+    options = {**agent.options, **own, **_changed_options(agent, changes or [])}
     key = fresh_seed(seed)
     how = {"seed": seed, "key": key, "deterministic": not stochastic, "options": options}
     folder = _run_folder(agent.path) if keep else None
@@ -216,9 +218,11 @@ def _play_python(
     if folder is None:
         raise UserError(f"{agent.path} lies in no run: how its Python envs are made is not known")
     try:
-        config = stored_config(folder, trust=trust).model_copy(update={"env": EnvConfig(name=agent.env, **options)})
+        config = stored_config(folder, trust=trust)
+        train = config.train.model_copy(update={"evaluate_env": {}})
+        config = config.model_copy(update={"env": EnvConfig(name=agent.env, **options), "train": train})
         count = min(config.runner.num_envs, episodes)
-        with make_runner(config.env.name, config.env.options, config.runner, count) as runner:
+        with make_runner(config, count, evaluates=True) as runner:
             check_fit(agent.spec, runner.env_spec, config.env.name)
             if against is not None:
                 runner.set_policies(against.evaluation_table(range(runner.env_count)))

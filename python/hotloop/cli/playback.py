@@ -50,6 +50,7 @@ class Playback:
             index=index,
             action_repeat=self.action_repeat,
             render_mode=self.render_mode,
+            wrap=None if self.agent is None else self.agent.wrap,
         )
         if self.agent is None:
             return episode, actors.random_actor(episode)
@@ -122,7 +123,7 @@ def from_replay(path: Path, options: list[str] | None, trust: bool) -> Playback:
         raise UserError(f"{path}: {error}") from None
     parts = Playback(replay.env, replay.options, replay.action_repeat, replay.seed, 1, replay=replay)
     if not is_native(replay.env):
-        parts.shows = _look(replay.env, replay.options)
+        parts.shows = _look(replay.env, replay.options, replay.wrap)
     return parts
 
 
@@ -139,7 +140,7 @@ def from_name(what: str, changes: list[str], seed: int, episodes: int, trust: bo
         _spec(what, options)
         return Playback(what, options, 1, seed, episodes)
     if not is_native(what) and not Path(what).is_dir():
-        return Playback(what, options, 1, seed, episodes, shows=_look(what, options))
+        return Playback(what, options, 1, seed, episodes, shows=_look(what, options, {}))
     from hotloop.episodes.episode import fresh_seed
     from hotloop.loading import checkpoint_policy
     from hotloop.training.checkpoint import open_policy
@@ -148,7 +149,8 @@ def from_name(what: str, changes: list[str], seed: int, episodes: int, trust: bo
     agent = checkpoint_policy(open_policy(path, trust=trust, warn=tell))
     load_env(agent.env)
     changed = {**agent.options, **options}
-    shows = None if is_native(agent.env) else _look(agent.env, changed, agent.path.parent.parent, trust=trust)
+    folder = agent.path.parent.parent
+    shows = None if is_native(agent.env) else _look(agent.env, changed, agent.wrap, folder, trust=trust)
     before = _spec(agent.env, agent.options) if shows is None else agent.spec
     after = _spec(agent.env, changed) if shows is None else shows.spec
     if not before.fits(after):
@@ -159,14 +161,16 @@ def from_name(what: str, changes: list[str], seed: int, episodes: int, trust: bo
     return parts
 
 
-def _look(env: str, options: dict[str, Any], run: Path | None = None, *, trust: bool = False) -> RenderModes:
+def _look(
+    env: str, options: dict[str, Any], wrap: dict[str, Any], run: Path | None = None, *, trust: bool = False
+) -> RenderModes:
     """Make a Python env to learn its spaces and render modes; `run` is the policy's run."""
     from hotloop.episodes.local_env import look
     from hotloop.errors import EnvError
     from hotloop.training.trust import stored_config
 
     try:
-        return look(env, options)
+        return look(env, options, wrap)
     except EnvError as error:
         has_config = run is not None and (run / "config.yaml").is_file()
         python = stored_config(run, trust=trust).runner.worker_python if run is not None and has_config else None

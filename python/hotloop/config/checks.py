@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from hotloop.config.errors import unknown_key
 from hotloop.errors import ConfigError
@@ -15,8 +15,13 @@ def check(config: Config) -> None:
     """Raise a `ConfigError` that suggests a fix unless the config can be used."""
     from hotloop import _core
 
+    if config.wrap.in_use:
+        _check_wrappers(config)
     if config.train.algorithm != "ppo":
         from hotloop.config.tabular.checks import check as check_tabular
+
+        if config.train.evaluate_env:
+            raise ConfigError(f"train.evaluate_env is for train.algorithm=ppo, not for {config.train.algorithm}")
 
         if ":" not in config.env.name:
             _check_env(config)
@@ -41,18 +46,39 @@ def _check_env(config: Config) -> int:
         name = native_name(config.env.name)
     except (TypeError, ValueError) as error:
         raise ConfigError(f"env.name: {error}") from None
-    known = [f"env.{option['name']}" for option in _core.env_entry(name)["options"]]
-    for option in config.env.options:
-        if f"env.{option}" not in known:
-            raise unknown_key(f"env.{option}", ["env.name", *known])
-    for option, value in config.env.options.items():
-        for index, element in enumerate(value if isinstance(value, list) else ()):
-            if not isinstance(element, int) or isinstance(element, bool):
-                raise ConfigError(f"env.{option}[{index}] is {element!r}: expected a whole number")
+    options = [option["name"] for option in _core.env_entry(name)["options"]]
+    for section, given in (("env", config.env.options), ("train.evaluate_env", config.train.evaluate_env)):
+        known = [f"{section}.{option}" for option in options]
+        for option, value in given.items():
+            if f"{section}.{option}" not in known:
+                raise unknown_key(f"{section}.{option}", [*(["env.name"] if section == "env" else []), *known])
+            for index, element in enumerate(value if isinstance(value, list) else ()):
+                if not isinstance(element, int) or isinstance(element, bool):
+                    raise ConfigError(f"{section}.{option}[{index}] is {element!r}: expected a whole number")
     try:
+        _core.describe(name, config.evaluation_options)
         return _core.describe(name, config.env.options)["seats"]
     except (TypeError, ValueError) as error:
         raise ConfigError(f"env: {error}") from None
+
+
+# What native envs have instead of a wrapper.
+_NATIVE: Final = {
+    "frame_skip": "runner.action_repeat",
+    "clip_reward": "ppo.reward_clip",
+    "time_limit": "env.max_steps",
+}
+
+
+def _check_wrappers(config: Config) -> None:
+    from hotloop.envs.registry import is_native
+
+    name = next(iter(config.wrap.in_use))
+    if is_native(config.env.name):
+        instead = f": set {_NATIVE[name]} instead" if name in _NATIVE else ""
+        raise ConfigError(f"wrap.{name} is for Python envs, and {config.env.name} is native{instead}")
+    if config.train.algorithm != "ppo":
+        raise ConfigError(f"wrap.{name} is for train.algorithm=ppo, not for {config.train.algorithm}")
 
 
 def check_batches(config: Config, seats: int) -> None:

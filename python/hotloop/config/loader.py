@@ -114,6 +114,10 @@ def _mark_given(config: Config, given: Collection[str]) -> Config:
     return Config.model_construct(**sections)
 
 
+# Fields with entries of their own: `train.evaluate_env.KEY=VALUE`.
+_DICTS: Final = ("train.evaluate_env", "policy.module_options")
+
+
 def parse_overrides(overrides: Overrides, *, env: str | None = None) -> dict[str, dict[str, Any]]:
     """Return nested sections from dotted keys; the env is for suggestions where a key has no section."""
     if isinstance(overrides, str):
@@ -128,7 +132,12 @@ def parse_overrides(overrides: Overrides, *, env: str | None = None) -> dict[str
         part, dot, name = key.partition(".")
         if not dot or not name:
             raise unknown_key(key, _names(env))
-        parts.setdefault(part, {})[name] = value
+        section = parts.setdefault(part, {})
+        field, dot, entry = name.partition(".")
+        if dot and entry and f"{part}.{field}" in _DICTS:
+            section[field] = {**section.get(field, {}), entry: value}
+        else:
+            section[name] = value
     return parts
 
 

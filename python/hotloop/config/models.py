@@ -127,6 +127,61 @@ class RunnerConfig(Part):
     )
 
 
+class WrapConfig(Part):
+    """Wrappers of Python envs with Gymnasium's interface, applied in the worker processes."""
+
+    scale_actions: bool = Field(
+        default=True,
+        description="Whether continuous actions are scaled from [-1, 1] to the bounds of the action space.",
+    )
+    frame_stack: int | None = Field(
+        default=None, ge=2, le=64, description="Number of recent observations that are stacked. null: no stacking."
+    )
+    frame_skip: int = Field(
+        default=1,
+        ge=1,
+        le=1000,
+        description="Frame skip (action repeat) in steps of the env; rewards are summed. Native: runner.action_repeat.",
+    )
+    max_frames: bool = Field(
+        default=False, description="Whether frame_skip returns the maximum of the last two frames (against flicker)."
+    )
+    sticky_actions: float = Field(
+        default=0.0, ge=0, lt=1, description="Probability that the previous action is repeated instead."
+    )
+    no_op_start: int = Field(
+        default=0,
+        ge=0,
+        le=1000,
+        description="Maximum number of random no-op steps (action 0) at the start of episodes.",
+    )
+    end_on_life_loss: bool = Field(
+        default=False, description="Whether a lost life ends the episode (Atari); not in evaluations."
+    )
+    grey_scale: bool = Field(default=False, description="Whether RGB images are converted to grey scale.")
+    resize: Annotated[list[Annotated[int, Field(ge=1, le=4096)]], Field(min_length=2, max_length=2)] | None = Field(
+        default=None, description="Size that images are resized to: [height, width]. null: no resizing."
+    )
+    clip_reward: float | None = Field(
+        default=None,
+        gt=0,
+        description="Clipping range of the reward; not in evaluations. null: no clipping. See also ppo.reward_clip.",
+    )
+    time_limit: int | None = Field(
+        default=None, ge=1, description="Maximum episode length in steps; longer episodes are truncated. null: none."
+    )
+
+    @property
+    def in_use(self) -> dict[str, Any]:
+        """The settings of wrappers that the envs get, without defaults."""
+        return {key: value for key, value in self.model_dump(exclude_defaults=True).items() if key != "scale_actions"}
+
+    @property
+    def in_evaluations(self) -> dict[str, Any]:
+        """The same for evaluations, whose returns are those of the env itself."""
+        return {key: value for key, value in self.in_use.items() if key not in ("clip_reward", "end_on_life_loss")}
+
+
 class PolicyConfig(Part):
     """Architecture of the policy network."""
 
@@ -306,6 +361,9 @@ class TrainConfig(Part):
     evaluate_episodes: int = Field(
         default=100, ge=0, description="Episodes per evaluation, on separate envs; 0 disables evaluation."
     )
+    evaluate_env: dict[str, Any] = Field(
+        default={}, description="Env options of evaluations that differ: `train.evaluate_env.KEY=VALUE`."
+    )
     checkpoint_every: int = Field(
         default=1000, ge=0, description="Checkpoint interval in iterations; 0: only at the end."
     )
@@ -364,6 +422,10 @@ class TrackConfig(Part):
         ge=0,
         description="Interval of gradient, weight and action statistics in iterations; 0 disables them.",
     )
+    infos: list[str] = Field(
+        default=[],
+        description="Entries of a Python env's last `info` of an episode to log; `is_success` is logged anyway.",
+    )
     trackers: list[Literal["tensorboard", "wandb", "mlflow"]] = Field(
         default=[], description="Additional trackers to log to: `tensorboard`, `wandb`, `mlflow`, where installed."
     )
@@ -420,6 +482,7 @@ class Config(Part):
     """Complete config of a run."""
 
     env: EnvConfig
+    wrap: WrapConfig = WrapConfig()
     runner: RunnerConfig = RunnerConfig()
     policy: PolicyConfig = PolicyConfig()
     ppo: PPOConfig = PPOConfig()
@@ -429,6 +492,11 @@ class Config(Part):
     control: ControlConfig = ControlConfig()
     opponents: OpponentsConfig = OpponentsConfig()
     track: TrackConfig = TrackConfig()
+
+    @property
+    def evaluation_options(self) -> dict[str, Any]:
+        """The env's options in evaluations."""
+        return {**self.env.options, **self.train.evaluate_env}
 
     def to_yaml(self) -> str:
         """Return the config as YAML, including defaults."""

@@ -1,19 +1,22 @@
-"""From Gymnasium's spaces to what a policy takes, and back: reversible, and the same in every process.
+"""Conversion between Gymnasium's spaces and those that policies support: reversible, and the same in every process.
 
 Observations: a Box of bytes stays bytes, any other Box becomes float32 of the same shape, Discrete stays one number
-(counted from 0). Dict, Tuple, MultiDiscrete and MultiBinary become one vector of float32: the parts one after the other
-in the order of the space, choices as one-hot. Actions: Discrete stays; MultiDiscrete, MultiBinary and Dicts and Tuples
-of choices become one list of choices, Boxes (alone or in Dicts and Tuples) one vector of amounts. Choices and amounts
-do not mix. Needs Gymnasium, and of this package the specs only.
+(counted from 0). Dict, Tuple, MultiDiscrete and MultiBinary become one vector of float32: the parts in the order of the
+space, choices one-hot, texts in a Dict left out. Actions: Discrete stays; MultiDiscrete, MultiBinary and Dicts and
+Tuples of these become a list of choices; Boxes (alone or in Dicts and Tuples) become one vector. An action space is
+either discrete or continuous.
+Needs Gymnasium, and of this package the specs only.
 """
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from gymnasium import spaces
 
+from hotloop.envs.space_json import space_to_json, without_text
 from hotloop.envs.spec import (
     Action,
     BoxObservation,
@@ -141,7 +144,8 @@ class FlatObservation:
     """How observations of a space reach a policy; `spec` is the space that the policy sees."""
 
     def __init__(self, space: spaces.Space[Any]) -> None:
-        self.space = space
+        self._given = space
+        space = self.space = without_text(space)
         self.spec: Observation
         self.dtype: np.dtype[Any] = np.dtype(np.float32)
         self.plain = True
@@ -177,6 +181,20 @@ class FlatObservation:
         if 0 in self.shape:
             raise SpaceError(f"the observation space {space} has no elements")
 
+    @property
+    def own(self) -> str | None:
+        """The space as JSON text; `None` if policies see its observations as they are."""
+        same = self.plain or (isinstance(self.space, spaces.Discrete) and not self.start)
+        return None if same else json.dumps(space_to_json(self._given))
+
+    def images(self) -> list[str]:
+        """Return the image parts that lose their shape because they are inside a Dict or Tuple."""
+        if self.plain or isinstance(self.space, spaces.Discrete):
+            return []
+        found = [leaf for leaf in self._leaves if not leaf.sets and len(leaf.space.shape) in (2, 3)]
+        large = [leaf for leaf in found if sorted(leaf.space.shape)[-2] >= _PICTURE]
+        return [f"{'.'.join(map(str, leaf.path))} {'x'.join(map(str, leaf.space.shape))}" for leaf in large]
+
     def _parts(self) -> list[tuple[_Leaf, slice]]:
         first, parts = 0, []
         for leaf in self._leaves:
@@ -193,6 +211,22 @@ class FlatObservation:
         flat = np.empty(self.shape, np.float32)
         for leaf, part in self._parts():
             leaf.encode(leaf.pick(obs), flat[part])
+        return flat
+
+    def batch_size(self, obs: Any) -> int | None:
+        """Return how many observations a Dict or Tuple of arrays holds along a first axis; `None` for a single one."""
+        for leaf in self._leaves:
+            shape = np.shape(leaf.pick(obs))
+            if len(shape) == len(leaf.space.shape) + 1:
+                return int(shape[0])
+        return None
+
+    def flatten_batch(self, obs: Any, count: int) -> NDArray[np.float32]:
+        """Return a row for each observation of a Dict or Tuple of arrays, as vector envs of Gymnasium give them."""
+        flat = np.empty((count, *self.shape), np.float32)
+        for leaf, part in self._parts():
+            for row, value in zip(flat, leaf.pick(obs), strict=True):
+                leaf.encode(value, row[part])
         return flat
 
     def unflatten(self, flat: Any) -> Any:
@@ -243,6 +277,21 @@ class FlatAction:
             first += size
         return _rebuilt(self.space, values)
 
+    @property
+    def own(self) -> str | None:
+        """The space as JSON text; `None` if its actions are decided on as they are."""
+        space = self.space
+        match space:
+            case spaces.Discrete():
+                same = not self.start
+            case spaces.MultiDiscrete():
+                same = len(space.shape) == 1 and not np.any(space.start)
+            case spaces.Box():
+                same = len(space.shape) == 1 and space.dtype.kind == "f"
+            case _:
+                same = False
+        return None if same else json.dumps(space_to_json(space))
+
     def flatten(self, action: Any) -> Any:
         """What a policy would have decided to do this."""
         if self.single:
@@ -255,3 +304,5 @@ class FlatAction:
 
 
 _ENDS = ("low", "high")
+# Smallest side of an image, in pixels.
+_PICTURE = 16

@@ -52,6 +52,10 @@ def load_env(env: str) -> str:
     """Makes an env known that brings its code, if it does and is not yet; gives its whole name."""
     name = whole_name(env)
     if not brings_code(name) or _core.has_env(name):
+        from hotloop.envs import given
+
+        if given.is_given(name):
+            given.find(name)
         return name
     if name.startswith(NATIVE):
         from hotloop.envs.libraries import open_library
@@ -63,23 +67,19 @@ def load_env(env: str) -> str:
 
 
 def name_of(env: object) -> str:
-    """The name that leads to what a program gave as an env: a run keeps no more than that."""
+    """Return the name of what a program passes as an env: the one by which a module has it, or one of `given`."""
     module = sys.modules.get("hotloop.envs.compiled")
     if module is not None and isinstance(env, module.CompiledEnv):
         return cast("CompiledEnv", env).load()
+    from hotloop.envs import given
     from hotloop.envs.adapters.factory import factory
 
     name = f"{getattr(env, '__module__', None)}:{getattr(env, '__qualname__', None)}"
     try:
-        found = None if name.startswith("__main__:") else factory(name)
+        found = None if given.is_given(name) else factory(name)
     except (ImportError, AttributeError, TypeError, ValueError):
         found = None
-    if found is not env:
-        raise TypeError(
-            f"env is {env!r}, which has no name that leads to it: a run keeps the name of its env, to be resumed and "
-            "evaluated by. Put what makes the env into a module, and give it from there or as 'MODULE:FACTORY'"
-        )
-    return name
+    return name if found is env and env is not None else given.register(env)
 
 
 def _imported(name: str) -> CompiledEnv:

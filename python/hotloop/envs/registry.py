@@ -126,5 +126,18 @@ def native_name(env: object) -> str:
         return env
     candidates = {word.lower(): name for name, id in names.items() for word in (name, id, id.partition("-v")[0])}
     near = difflib.get_close_matches(env.lower().removeprefix("hotloop/").replace("_", "-"), candidates, n=1)
-    hint = f" Did you mean {candidates[near[0]]!r}?" if near else ""
+    meant = [candidates[name] for name in near] + _in_gymnasium(env)
+    hint = f" Did you mean {' or '.join(map(repr, meant))}?" if meant else ""
     raise ValueError(f"there is no native env {env!r}.{hint} There are: {', '.join(names)}")
+
+
+def _in_gymnasium(env: str) -> list[str]:
+    """Return the name for an env that is registered with Gymnasium, or would be by a package that is known."""
+    if not env.rpartition("-v")[2].isdecimal():
+        return []
+    import gymnasium
+
+    from hotloop.envs.adapters.packages import registering_package
+
+    known = env in gymnasium.registry or registering_package(env) is not None
+    return [f"gymnasium:{env}"] if known else []

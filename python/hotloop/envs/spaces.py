@@ -29,11 +29,11 @@ def observation_space(observation: Observation) -> Space[Any]:
             return spaces.Box(low.reshape(shape), high.reshape(shape), shape, np.float32)
 
 
-def action_space(action: Action) -> Space[Any]:
-    """Return the action space of one row."""
+def action_space(action: Action, start: int = 0) -> Space[Any]:
+    """Return the action space of one row; discrete actions are counted from `start`."""
     match action:
         case DiscreteAction():
-            return spaces.Discrete(action.n)
+            return spaces.Discrete(action.n, start=start)
         case MultiDiscreteAction():
             return spaces.MultiDiscrete(list(action.n))
         case _:

@@ -6,6 +6,7 @@ NumPy and the core only.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Self
@@ -183,11 +184,18 @@ class EnvSpec:
     """Fields of `get_state` and `set_state`."""
     independent_rows: bool = False
     """Whether every row ends and restarts its episodes independently of the env's other rows."""
+    padded: bool = False
+    """Whether agents have different spaces of their own, which were padded to common ones."""
+    own_observation: str | None = None
+    """The env's own observation space as JSON text (`space_json`), if policies see it in another form."""
+    own_action: str | None = None
+    """The env's own action space as JSON text, if policies decide in another form."""
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> EnvSpec:
         """Return the spec of a description by the core, of a manifest, or of a snapshot's header."""
-        given = {name: tuple(values[name]) for name in ("terms", "metrics") if name in values}
+        given: dict[str, Any] = {name: tuple(values[name]) for name in ("terms", "metrics") if name in values}
+        given |= {f"own_{name}": json.dumps(space) for name, space in values.get("own_spaces", {}).items()}
         return cls(
             seats=values["seats"],
             observation=_OBSERVATIONS[values["observation"]["kind"]].from_json(values["observation"]),
@@ -202,11 +210,14 @@ class EnvSpec:
 
     def to_json(self) -> dict[str, Any]:
         """Return the part that a policy depends on, as manifests keep it and the core reads it."""
+        own = {"observation": self.own_observation, "action": self.own_action}
+        spaces = {name: json.loads(text) for name, text in own.items() if text is not None}
         return {
             "seats": self.seats,
             "observation": self.observation.to_json(),
             "action": self.action.to_json(),
             "masked": self.masked,
+            **({"own_spaces": spaces} if spaces else {}),
         }
 
     def fits(self, other: EnvSpec) -> bool:

@@ -28,8 +28,8 @@ class Episode:
     """An env at the start of the episode given by a seed and an env index.
 
     It is the first episode that the env of that index plays in any runner with that seed: the key of an evaluation's
-    episode is its seed and its number. A Python env is made in this process; `render_mode` is for such envs. Reward
-    terms that `reward_weights` does not name have weight 1.
+    episode is its seed and its number. A Python env is made in this process; `render_mode` and `wrap` are for such
+    envs. Reward terms that `reward_weights` does not name have weight 1.
     """
 
     def __init__(
@@ -42,12 +42,14 @@ class Episode:
         action_repeat: int = 1,
         render_mode: str | None = None,
         reward_weights: Mapping[str, float] | None = None,
+        wrap: Mapping[str, Any] | None = None,
     ) -> None:
         self.env = env
+        self.wrap = dict(wrap or {})
         self.seed = seed
         self.index = index
         self.action_repeat = action_repeat
-        self._env = _make(env, options, index, action_repeat, render_mode)
+        self._env = _make(env, options, index, action_repeat, render_mode, self.wrap)
         self.options = dict(self._env.options)
         self.spec = self._env.spec
         self.seats = self.spec.seats
@@ -114,13 +116,18 @@ class Episode:
 
 
 def _make(
-    env: str, options: Mapping[str, Any], index: int, action_repeat: int, render_mode: str | None
+    env: str,
+    options: Mapping[str, Any],
+    index: int,
+    action_repeat: int,
+    render_mode: str | None,
+    wrap: Mapping[str, Any],
 ) -> NativeEnv | LocalEnv:
     if is_native(env):
         return NativeEnv(env, options, index=index, action_repeat=action_repeat)
     from hotloop.episodes.local_env import LocalEnv
 
-    return LocalEnv(env, options, index=index, render_mode=render_mode)
+    return LocalEnv(env, options, index=index, render_mode=render_mode, wrap=wrap)
 
 
 def fresh_seed(seed: int) -> int:

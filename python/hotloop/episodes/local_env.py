@@ -37,14 +37,26 @@ class LocalEnv:
         options: Keyword arguments of its factory.
         index: The env's index among others with the same seed.
         render_mode: Render mode to make it with, if it takes one.
+        wrap: Wrappers, as in the config's section `wrap`.
     """
 
-    def __init__(self, env: str, options: Mapping[str, Any], *, index: int = 0, render_mode: str | None = None) -> None:
+    def __init__(
+        self,
+        env: str,
+        options: Mapping[str, Any],
+        *,
+        index: int = 0,
+        render_mode: str | None = None,
+        wrap: Mapping[str, Any] | None = None,
+    ) -> None:
         from hotloop.runners.processes import ProcessRunner
 
         # No window is needed, and pygame's greeting would end up in the output.
         os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
         os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
+        if not os.environ.get("DISPLAY"):
+            # MuJoCo draws through GLFW by default, which needs a display.
+            os.environ.setdefault("MUJOCO_GL", "egl")
         self._name = env
         self.options: Mapping[str, Any] = dict(options)
         """The options that it was made with."""
@@ -52,7 +64,14 @@ class LocalEnv:
         arguments = self.options if render_mode is None else {**self.options, "render_mode": render_mode}
         with _explaining(f"{env} cannot be made"):
             self._runner = ProcessRunner(
-                env, 1, num_workers=0, options=arguments, first_env=index, autoreset_mode="disabled"
+                env,
+                1,
+                num_workers=0,
+                options=arguments,
+                first_env=index,
+                autoreset_mode="disabled",
+                wrap=wrap,
+                for_policy=True,
             )
         (adapted,) = self._runner.local_envs()
         self.env = adapted.env
@@ -148,9 +167,9 @@ class RenderModes:
         return f"{self.env} has no render modes; showing observations instead."
 
 
-def look(env: str, options: Mapping[str, Any]) -> RenderModes:
+def look(env: str, options: Mapping[str, Any], wrap: Mapping[str, Any] | None = None) -> RenderModes:
     """Make an env to inspect its spec and render modes."""
-    stage = LocalEnv(env, options)
+    stage = LocalEnv(env, options, wrap=wrap)
     try:
         metadata = getattr(stage.env, "metadata", None) or {}
         pace = metadata.get("render_fps")
@@ -167,14 +186,16 @@ def look(env: str, options: Mapping[str, Any]) -> RenderModes:
 
 
 def _takes_mode(env: str) -> bool:
+    from hotloop.envs import given
     from hotloop.envs.adapters.factory import adapter_of, factory
 
     entry = adapter_of(env)
     assert entry is not None
+    make = given.find(env) if given.is_given(env) else None
     if entry.prefix in ("gymnasium:", "pettingzoo:"):
         return True
     try:
-        parameters = inspect.signature(factory(env[len(entry.prefix) :])).parameters
+        parameters = inspect.signature(make or factory(env[len(entry.prefix) :])).parameters
     except ValueError:  # some of what is not written in Python
         return False
     return "render_mode" in parameters or any(found.kind is found.VAR_KEYWORD for found in parameters.values())
@@ -200,6 +221,8 @@ def _explaining(what: str) -> Iterator[None]:
         raise EnvError(error.need) from error
     except Exception as error:
         message = " ".join(str(error).split())
+        if type(error).__module__ == "hotloop.errors":
+            raise EnvError(f"{what}: {message}") from error
         raise EnvError(f"{what}: {type(error).__name__}: {message}{_location(error)}") from error
 
 

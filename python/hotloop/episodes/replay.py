@@ -55,6 +55,8 @@ class Replay:
     """Metadata: the run, its step, how actions were chosen."""
     reward_weights: dict[str, float] = field(default_factory=dict)
     """Weights of reward terms that differ from 1."""
+    wrap: dict[str, Any] = field(default_factory=dict)
+    """Wrappers of a Python env."""
 
     @classmethod
     def of(cls, episode: Episode, **about: Any) -> Self:
@@ -72,6 +74,7 @@ class Replay:
             made_by=_core.__version__,
             about=about,
             reward_weights=episode.reward_weights,
+            wrap=episode.wrap,
         )
 
     @property
@@ -114,6 +117,7 @@ class Replay:
             action_repeat=self.action_repeat,
             render_mode=render_mode,
             reward_weights=self.reward_weights,
+            wrap=self.wrap,
         )
 
     def check(self) -> None:
@@ -180,8 +184,8 @@ def read_replay(path: Path) -> Replay:
     if facts.get("format") != FORMAT:
         raise ReplayError(f"the replay {path} has format {facts.get('format')!r}, this version reads {FORMAT}")
     try:
-        # Replays of version 0.1 have no weights.
-        facts.setdefault("reward_weights", {})
+        # Replays of version 0.1 have neither.
+        facts = {"reward_weights": {}, "wrap": {}, **facts}
         replay = Replay(**{name: facts[name] for name in _PLAIN}, **{name: arrays[name] for name in _ARRAYS})
         _check(replay)
     except (KeyError, TypeError, ValueError) as error:
@@ -193,6 +197,7 @@ _PLAIN: Final = {
     "env": str,
     "state_version": int,
     "options": dict,
+    "wrap": dict,
     "action_repeat": int,
     "reward_weights": dict,
     "seed": int,

@@ -11,6 +11,7 @@ import numpy as np
 from hotloop.envs.spec import Action, BytesObservation, ContinuousAction, EnvSpec, Observation
 from hotloop.errors import ExportError
 from hotloop.files import output_file
+from hotloop.policies.own_spaces import OwnSpaces
 from hotloop.policies.spec import NetworkSpec, padding
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from hotloop.envs.scaling import ActionScale
     from hotloop.training.checkpoint import Checkpoint
 
 T = TypeVar("T")
@@ -125,6 +127,8 @@ class Blueprint:
     mean: NDArray[np.float32] | None
     """Subtracted from observations; `None` without normalisation."""
     scale: NDArray[np.float32] | None
+    action_scale: ActionScale | None = None
+    """Scaling of continuous actions to the env's own bounds, if there is one."""
 
     @classmethod
     def of(cls, checkpoint: Checkpoint) -> Self:
@@ -154,6 +158,7 @@ class Blueprint:
             weights=weights,
             mean=mean,
             scale=scale,
+            action_scale=OwnSpaces(spec).scale,
         )
 
     @property
@@ -202,7 +207,11 @@ class Blueprint:
             bounds = (("low", self.action.low), ("high", self.action.high))
             low, high = (ops.weight(end, np.array(bound, np.float32)) for end, bound in bounds)
             log_std = ops.like_rows(ops.weight("constant.log_std", self.weights["log_std"]), outputs)
-            return Outputs(ops.clipped(outputs, low, high), value, after, None, log_std, outputs)
+            action = ops.clipped(outputs, low, high)
+            if self.action_scale is not None:
+                factor, offset = self.action_scale.factor, self.action_scale.offset
+                action = ops.add(ops.multiply(action, ops.weight("factor", factor)), ops.weight("offset", offset))
+            return Outputs(action, value, after, None, log_std, outputs)
         if mask is not None:
             outputs = ops.where(mask, outputs, ops.weight("forbidden", np.array(FORBIDDEN, np.float32)))
         best = [ops.best(part) for part in ops.split(outputs, self.sets)]

@@ -100,6 +100,8 @@ def _actions(
     if blueprint.continuous:
         # The density of the most probable action depends on the standard deviation alone.
         spread = -(found["log_std"] + 0.5 * np.log(2 * np.pi)).sum(-1)
+        if blueprint.action_scale is not None:
+            actions = blueprint.action_scale(actions)
         return [("action", found["action"], actions), ("log_std", spread, log_prob)]
     ours = _log_prob(blueprint, found["logits"], actions)
     theirs = _log_prob(blueprint, found["logits"], found["action"])

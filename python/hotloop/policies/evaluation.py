@@ -34,7 +34,7 @@ class Evaluation:
 
     @classmethod
     def of(cls, returns: NDArray[Any], lengths: NDArray[Any], metrics: dict[str, NDArray[Any]]) -> Evaluation:
-        """From the episodes, each one entry."""
+        """Return the statistics of episodes, an entry each; metrics that an episode does not have are NaN."""
         count = len(returns)
         if not count:
             return cls(math.nan, math.nan, math.nan, math.nan, 0, math.nan, {})
@@ -42,7 +42,8 @@ class Evaluation:
         mean = math.fsum(exact) / count
         std = math.sqrt(math.fsum((exact - mean) ** 2) / (count - 1)) if count > 1 else 0.0
         margin = _student(count - 1) * std / math.sqrt(count)
-        means = {name: math.fsum(values) / len(values) for name, values in metrics.items() if len(values)}
+        known = {name: values[~np.isnan(values)] for name, values in metrics.items()}
+        means = {name: math.fsum(values) / len(values) for name, values in known.items() if len(values)}
         return cls(
             mean,
             mean - margin,

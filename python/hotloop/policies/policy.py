@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from hotloop.policies.own_spaces import OwnSpaces
 from hotloop.policies.protocol import ActRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
     from hotloop.envs.spec import EnvSpec
     from hotloop.policies.protocol import BatchPolicy
+
+# PettingZoo's board games put the mask beside the observation.
+_WITH_MASK: Final = {"observation", "action_mask"}
+_NOT_FINITE: Final = "obs holds a number that is not finite: expected finite numbers"
 
 
 class Policy:
@@ -35,10 +40,12 @@ class Policy:
         self.env: str = manifest["env"]
         self.options: dict[str, Any] = manifest["options"]
         self.action_repeat: int = manifest["action_repeat"]
+        self.wrap: dict[str, Any] = manifest.get("wrap", {})
         self.steps: int = manifest["steps"]
         self.gamma: float | None = manifest.get("gamma")
         self.spec = spec
         self._learner = learner
+        self._own = OwnSpaces(spec)
         self._seed = seed
         self._samples = 0
         self._memory: NDArray[np.float32] | None = None
@@ -48,16 +55,21 @@ class Policy:
         """The network or table itself, for batches."""
         return self._learner
 
-    def act(self, obs: ArrayLike, *, deterministic: bool = True, mask: ArrayLike | None = None) -> Any:
+    def act(self, obs: Any, *, deterministic: bool = True, mask: ArrayLike | None = None) -> Any:
         """Return the action for one observation, or the actions for a batch.
 
+        One observation is what the env itself gives (a dict for a Dict space, and so on), and the action is one that
+        its `step` takes. A batch is what a vector env gives; the actions are those that its `step` takes.
         A recurrent policy keeps the state of each row from call to call; call `reset` where episodes begin.
 
         Args:
-            obs: One observation, or several along the first axis.
+            obs: One observation, several along the first axis, or for Dict and Tuple spaces a list of them.
             deterministic: Whether to take the most probable action; otherwise actions are sampled.
             mask: Which choices are allowed, in the batch shape of `obs`.
         """
+        if isinstance(obs, Mapping) and set(obs) == _WITH_MASK and not self._own.is_dict_with(_WITH_MASK):
+            mask = obs["action_mask"] if mask is None else mask
+            obs = obs["observation"]
         batch, single = self._batch(obs)
         allowed = self._mask(mask, len(batch))
         request = ActRequest(
@@ -70,10 +82,7 @@ class Policy:
         )
         actions, _, _ = self._learner.act(request)
         self._samples += not deterministic
-        if not single:
-            return actions
-        action = actions[0]
-        return int(action) if action.ndim == 0 else action
+        return self._own.action(actions[0]) if single else self._own.actions(actions)
 
     def reset(self, rows: ArrayLike | None = None) -> None:
         """Clear the recurrent state of all rows, or of those that a mask or indices select.
@@ -95,7 +104,19 @@ class Policy:
             )
         return self._memory
 
-    def _batch(self, obs: ArrayLike) -> tuple[NDArray[Any], bool]:
+    def _batch(self, obs: Any) -> tuple[NDArray[Any], bool]:
+        try:
+            found = self._own.flatten(obs)
+        except (KeyError, IndexError, TypeError, ValueError) as error:
+            reason = f"there is no {error}" if isinstance(error, KeyError) else error
+            raise ValueError(f"obs does not fit the observation space of {self.env}: {reason}") from None
+        if found is None:
+            return self._plain_batch(obs)
+        if not np.isfinite(found[0]).all():
+            raise ValueError(_NOT_FINITE)
+        return found
+
+    def _plain_batch(self, obs: ArrayLike) -> tuple[NDArray[Any], bool]:
         observation = self.spec.observation
         shape, states = observation.shape, observation.states
         given = np.asarray(obs)
@@ -109,7 +130,7 @@ class Policy:
         if states and batch.size and not 0 <= batch.min() <= batch.max() < states:
             raise ValueError(f"obs holds {batch.min()} to {batch.max()}: expected 0 to {states - 1}")
         if batch.dtype == np.float32 and not np.isfinite(batch).all():
-            raise ValueError("obs holds a number that is not finite: expected finite numbers")
+            raise ValueError(_NOT_FINITE)
         return batch, single
 
     def _mask(self, mask: ArrayLike | None, rows: int) -> NDArray[np.int8] | None:

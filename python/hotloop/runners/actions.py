@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hotloop import _core
+from hotloop.envs.scaling import ActionScale
 from hotloop.envs.spec import ContinuousAction
 from hotloop.runners.layout import HISTORY
 
@@ -21,16 +22,28 @@ if TYPE_CHECKING:
 class ActionWriter:
     """Validates actions and writes them to the memory that workers read."""
 
-    def __init__(self, action: Action, views: Mapping[str, NDArray[Any]], rows_of: Sequence[slice]) -> None:
+    def __init__(
+        self,
+        action: Action,
+        views: Mapping[str, NDArray[Any]],
+        rows_of: Sequence[slice],
+        *,
+        scaled: bool = False,
+        start: int = 0,
+    ) -> None:
+        """Prepare for the env's actions; `scaled` ones are in [-1, 1], discrete ones are counted from `start`."""
         self._views = views
         self._kind = action.kind
         self._choices = np.array(action.choices, np.int64)
+        self._start = start
+        self._scale: ActionScale | None = None
         if isinstance(action, ContinuousAction):
             self._low, self._high = (np.asarray(end, np.float32) for end in (action.low, action.high))
+            self._scale = ActionScale(action) if scaled else None
         self._mask = views.get("mask")
         self._rows_of = rows_of
         self._native = None
-        if self._kind == "discrete" and self._mask is None:
+        if self._kind == "discrete" and self._mask is None and not start:
             bounds = [(rows.start, rows.stop) for rows in rows_of]
             self._native = _core.Choices(views["action"], views["turn"], bounds, int(self._choices[0]))
 
@@ -51,6 +64,7 @@ class ActionWriter:
         if self._kind == "continuous":
             given = self._clip(given, valid, first)
         else:
+            given = given - self._start if self._start else given
             self._check_choices(given, valid, first)
         turn = self._views["turn"]
         for index in groups:
@@ -65,6 +79,8 @@ class ActionWriter:
                 row = int(np.flatnonzero(bad)[0])
                 raise ValueError(f"the action of row {first + row} is {given[row]}: expected a finite number")
             given = np.nan_to_num(given)
+        if self._scale is not None:
+            return self._scale(given)
         clipped: NDArray[Any] = np.clip(given, self._low, self._high)
         return clipped
 
@@ -74,8 +90,10 @@ class ActionWriter:
             bad = ((choices < 0) | (choices >= self._choices)).any(axis=1) & valid
             if bad.any():
                 row = int(np.flatnonzero(bad)[0])
-                most = (self._choices - 1).tolist() if given.ndim > 1 else self._choices[0] - 1
-                raise ValueError(f"the action of row {first + row} is {given[row]}: expected 0 to {most}")
+                most = (self._choices - 1).tolist() if given.ndim > 1 else self._choices[0] - 1 + self._start
+                raise ValueError(
+                    f"the action of row {first + row} is {given[row] + self._start}: expected {self._start} to {most}"
+                )
         if self._mask is not None:
             self._check_mask(choices, valid, first)
 

@@ -32,6 +32,9 @@ IN_USE = (
 )
 
 
+_NO_OBJECTS = "native envs are no Python objects: use options, configure, get_state and set_state"
+
+
 class ThreadGuard:
     """Rejects a second thread; the same thread may enter again, as a listener does that queries its runner."""
 
@@ -146,6 +149,18 @@ class Runner(VectorEnv[Any, Any, Any]):
     def render(self) -> tuple[Any, ...] | None:
         """Return a frame of every env in `render_mode`; `None` without one."""
         return None
+
+    def call(self, name: str, *arguments: Any, **keywords: Any) -> tuple[Any, ...]:
+        """Call a method of every Python env; return the results, an entry per env."""
+        raise NotImplementedError(f"call({name!r}): {_NO_OBJECTS}")
+
+    def get_attr(self, name: str) -> tuple[Any, ...]:
+        """Return an attribute of every Python env, an entry per env."""
+        raise NotImplementedError(f"get_attr({name!r}): {_NO_OBJECTS}")
+
+    def set_attr(self, name: str, values: Any) -> None:
+        """Set an attribute of every Python env: a value for each, or one for all."""
+        raise NotImplementedError(f"set_attr({name!r}): {_NO_OBJECTS}")
 
     def episodes(self) -> EpisodeReport:
         """Return statistics of the episodes that finished since the last call."""

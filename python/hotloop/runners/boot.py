@@ -6,6 +6,7 @@ Runs in any interpreter that has NumPy: the package is loaded from its folder, a
 from __future__ import annotations
 
 import faulthandler
+import fcntl
 import importlib.util
 import mmap
 import os
@@ -13,6 +14,7 @@ import signal
 import sys
 import threading
 import traceback
+import warnings
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -31,7 +33,22 @@ def load_package(folder: str) -> None:
 
 
 def end_with_parent(life: int) -> None:
-    """Kill this process, and those that its envs started, when the other end of the pipe is closed."""
+    """Kill this process, and those that its envs started, when the other end of the pipe is closed.
+
+    The kernel does so, because a thread cannot run while native code holds the interpreter's lock; a thread does it
+    where the kernel cannot, or an env has closed the files that the kernel watches.
+    """
+    owners = (os.getpid(), -os.getpgid(0)) if sys.platform == "linux" else ()
+    for owner in owners:
+        # Opened again: what is inherited is shared by all workers, and has one owner.
+        pipe = os.open(f"/proc/self/fd/{life}", os.O_RDONLY | os.O_NONBLOCK)
+        fcntl.fcntl(pipe, fcntl.F_SETOWN, owner)
+        fcntl.fcntl(pipe, fcntl.F_SETSIG, signal.SIGKILL)
+        fcntl.fcntl(pipe, fcntl.F_SETFL, fcntl.fcntl(pipe, fcntl.F_GETFL) | os.O_ASYNC)
+    threading.Thread(target=_wait_for_end, args=(life,), daemon=True).start()
+
+
+def _wait_for_end(life: int) -> None:
     os.read(life, 1)
     os.killpg(0, signal.SIGKILL)
 
@@ -40,7 +57,10 @@ def main() -> None:
     """Make the envs, send their spec, and serve commands until `stop`."""
     package, *files = sys.argv[1:]
     socket, memory, black_box, life = map(int, files)
-    threading.Thread(target=end_with_parent, args=(life,), daemon=True).start()
+    for file in (socket, memory, black_box, life):
+        # A program that an env starts in place of this process must not keep the connection open.
+        os.set_inheritable(file, False)
+    end_with_parent(life)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the runner handles Ctrl-C
     faulthandler.enable(black_box)
     faulthandler.register(signal.SIGUSR1, black_box)
@@ -51,31 +71,60 @@ def main() -> None:
         if order["cores"]:
             os.sched_setaffinity(0, order["cores"])
         load_package(package)
-        make = env_factory(order["source"])
+        make = env_factory(order["source"], quiet=order["worker"] > 0)
         envs = [make() for _ in range(order["envs"])]
         connection.send(("made", envs[0].spec))
         serve(connection, memory, make, envs, order["worker"], connection.recv())
     except EOFError:
         os._exit(0)
     except BaseException as error:
-        message = f"{type(error).__name__}: {error}"
-        if isinstance(error, ModuleNotFoundError) and error.name in ("numpy", "gymnasium"):
-            message = f"{sys.executable} has no {error.name}, which workers need: install it there"
-        connection.send(("failed", message, traceback.format_exc()))
+        connection.send(("failed", *explain(error, package, full=order["debug"])))
         os._exit(1)
 
 
-def env_factory(source: Any) -> Any:
-    """Return a function that makes an env, from its name and options or from a pickled callable."""
-    from hotloop.envs.adapters.factory import adapt, open_env
+def explain(error: BaseException, package: str, *, full: bool) -> tuple[str, str]:
+    """Return an error's message, and its traceback if that helps: from the first frame of the user's code on."""
+    if isinstance(error, ModuleNotFoundError) and error.name in ("numpy", "gymnasium"):
+        return f"{sys.executable} has no {error.name}, which workers need: install it there", ""
+    own = type(error).__module__ == "hotloop.errors"
+    message = str(error) if own else f"{type(error).__name__}: {error}"
+    if full:
+        return message, traceback.format_exc()
+    libraries = (package, sys.prefix, sys.base_prefix, "<frozen")
+    frames = traceback.extract_tb(error.__traceback__)
+    of_user = [not frame.filename.startswith(libraries) and "site-packages" not in frame.filename for frame in frames]
+    if own or not any(of_user):
+        return message, ""
+    listed = traceback.StackSummary.from_list(frames[of_user.index(True) :]).format()
+    return message, "".join(["Traceback (most recent call last):\n", *listed, message])
 
-    kind, what, options = source
-    if kind == "name":
-        return lambda: open_env(what, options)
+
+def env_factory(source: Any, *, quiet: bool = False) -> Any:
+    """Return a function that makes an env, from its name and options or from a pickled callable.
+
+    Warnings that making an env causes are shown once per runner, by the first env of a worker that is not quiet.
+    """
     import pickle
 
-    make = pickle.loads(what)
-    return lambda: adapt(make(**options))
+    from hotloop.envs.adapters.factory import adapt, open_env
+
+    kind, what, options, wrap = source
+    called = None if kind == "name" else pickle.loads(what)
+    shown = quiet
+
+    def make() -> Any:
+        nonlocal shown
+        before = list(warnings.filters)
+        if shown:
+            warnings.simplefilter("ignore")
+        try:
+            return open_env(what, options, wrap) if called is None else adapt(called(**options), wrap)
+        finally:
+            if shown:
+                warnings.filters[:] = before  # type: ignore[index]  # a list
+            shown = True
+
+    return make
 
 
 def serve(connection: Connection[Any, Any], fd: int, make: Any, envs: Any, index: int, description: Any) -> None:
@@ -84,9 +133,13 @@ def serve(connection: Connection[Any, Any], fd: int, make: Any, envs: Any, index
     from hotloop.runners.layout import CALL, Layout
     from hotloop.runners.worker import Worker
 
-    plan, spec, infos, autoreset, spin, configured = description
-    layout = Layout(plan, spec, infos)
+    shared, autoreset, spin, configured = description
+    layout = Layout(*shared)
+    plan = layout.plan
     memory = mmap.mmap(fd, layout.size)
+    if hasattr(mmap, "MADV_DONTFORK"):
+        # An env may fork, and the child return from its step: it must not write to the rows, too.
+        memory.madvise(mmap.MADV_DONTFORK)
     views = layout.views(memory)
     signals = _core.Signals(views["signals"], len(plan.workers), len(plan.groups))
 

@@ -59,10 +59,11 @@ class Plan:
 class Layout:
     """Names, dtypes, shapes and offsets of all shared arrays."""
 
-    def __init__(self, plan: Plan, spec: EnvSpec, infos: tuple[str, ...]) -> None:
+    def __init__(self, plan: Plan, spec: EnvSpec, infos: tuple[str, ...], metrics: tuple[str, ...]) -> None:
         self.plan = plan
         self.spec = spec
         self.infos = infos
+        self.metrics = metrics
         rows, envs, groups = plan.envs * plan.seats, plan.envs, len(plan.groups)
         observation, action = spec.observation, spec.action
         self._arrays: dict[str, tuple[Any, tuple[int, ...]]] = {
@@ -84,6 +85,7 @@ class Layout:
             "length": (np.int64, (rows,)),
             "return": (np.float32, (rows,)),
             "finished": (np.bool_, (rows,)),
+            "metrics": (np.float32, (rows, len(metrics))),
             "number": (np.int64, (envs,)),
             "over": (np.bool_, (envs,)),
             # Written by the runner: the number of each group's steps, envs to reset, the reward's weight, seeds.

@@ -43,7 +43,8 @@ class ResultReader:
             {"valid": "valid", "policy": "policy"} if plan.seats > 1 else {}
         )
         self._arrays |= {"infos": "infos"} if infos else {}
-        self.episodes = EpisodeCounter(rows)
+        self._metrics = self._views["metrics"]
+        self.episodes = EpisodeCounter(rows, len(pool.layout.metrics))
         # Single numbers are read faster from these than from arrays.
         columns = ("finished", "number", "length", "return", "turn")
         self._columns: Any = [self._views[name].data for name in columns]
@@ -63,7 +64,9 @@ class ResultReader:
         while at >= 0:
             row = first + at
             number = numbers[row // self._seats] - self._next_started
-            self.episodes.add(turns[group], row, number, lengths[row], returns[row])
+            measured = self._metrics[row].tolist() if self._metrics.shape[1] else ()
+            self.episodes.add(turns[group], row, number, lengths[row], returns[row], measured)
+            self._metrics[row] = np.nan
             at = flags.find(True, at + 1)
 
     def info(self, groups: Sequence[int], rows: Any, *, copy: bool) -> dict[str, Any]:

@@ -135,4 +135,5 @@ def _as_list(value: Any) -> Any:
 
 def _header(spec: EnvSpec) -> dict[str, Any]:
     """Return the part of a spec that decides whether a snapshot fits."""
-    return {**spec.to_json(), "apart": True} if spec.independent_rows else spec.to_json()
+    header = {key: value for key, value in spec.to_json().items() if key != "own_spaces"}
+    return {**header, "apart": True} if spec.independent_rows else header

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -17,7 +18,12 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import ArrayLike, NDArray
 
 from hotloop import _core
+from hotloop.envs import given
+from hotloop.envs.scaling import unit_bounds
+from hotloop.envs.space_json import space_to_json
 from hotloop.envs.spaces import action_space, observation_space
+from hotloop.envs.spec import ContinuousAction
+from hotloop.errors import EnvError
 from hotloop.runners import arguments, process_state
 from hotloop.runners.actions import ActionWriter
 from hotloop.runners.base import Runner, ThreadGuard
@@ -31,7 +37,9 @@ from hotloop.runners.worker_pool import WorkerPool
 
 if TYPE_CHECKING:
     from hotloop.envs.adapters.rows import Adapted
+    from hotloop.envs.spec import EnvSpec
     from hotloop.runners.base import ObsInfo, Out, Step
+    from hotloop.runners.worker_pool import EnvSource
 
 _OUTCOME = ("obs", "reward", "terminated", "truncated")
 
@@ -46,7 +54,7 @@ class ProcessRunner(Runner):
 
     def __init__(
         self,
-        env: str | Callable[..., Any],
+        env: object,
         num_envs: int = 1,
         *,
         num_workers: int | None = None,
@@ -58,29 +66,47 @@ class ProcessRunner(Runner):
         first_env: int = 0,
         limits: Limits | None = None,
         worker_python: str | os.PathLike[str] | None = None,
+        wrap: Mapping[str, Any] | None = None,
+        metrics: Sequence[str] = (),
+        for_policy: bool = False,
+        debug: bool = False,
     ) -> None:
+        """Start the workers.
+
+        Beyond the arguments of `make_vec`: `metrics` names entries of an episode's last info that are reported with
+        the episode, `for_policy` takes actions as policies decide on them (discrete ones counted from 0), and `debug`
+        shows tracebacks in full.
+        """
+        wrap = dict(wrap or {})
+        scaled = bool(wrap.pop("scale_actions", False))
         mode = arguments.autoreset(autoreset_mode)
         wanted = arguments.names("infos", infos)
         arguments.within("num_envs", num_envs, 1, 2**20)
         workers = _core.usable_cores() if num_workers is None else arguments.within("num_workers", num_workers, 0, 4096)
         arguments.within("groups_per_worker", groups_per_worker, 1, 2**20)
-        self.name = env if isinstance(env, str) else getattr(env, "__qualname__", repr(env))
+        self.name = env if isinstance(env, str) else getattr(env, "__qualname__", type(env).__name__)
         python = None if worker_python is None else os.fspath(worker_python)
         if python is not None and shutil.which(python) is None:
             raise FileNotFoundError(f"worker_python is {python}: there is no such program")
         paths = [str(Path.cwd()), *(sys.path if python is None else [])]
         self._pool = WorkerPool(
-            _source(env, dict(options or {})),
+            _source(env, dict(options or {}), wrap),
             num_envs,
             num_workers=workers,
             groups_per_worker=groups_per_worker,
             infos=tuple(wanted),
+            metrics=tuple(arguments.names("metrics", metrics)),
+            debug=debug,
             autoreset=arguments.AUTORESET[mode],
             limits=limits or Limits(),
             python=python,
             paths=paths,
         )
-        self.env_spec = replace(self._pool.spec, infos=tuple((name, 1) for name in wanted))
+        own = self._pool.spec
+        self.env_spec = replace(own, infos=tuple((name, 1) for name in wanted), metrics=tuple(metrics))
+        if scaled and isinstance(own.action, ContinuousAction):
+            self.env_spec = _with_unit_actions(self.env_spec, own.action)
+        start = 0 if for_policy else _first_action(own)
         self._views = self._pool.views
         plan = self._pool.plan
         self.env_count = num_envs
@@ -93,16 +119,16 @@ class ProcessRunner(Runner):
         self.options = dict(options or {})
         self.metadata = {"autoreset_mode": mode, "render_modes": []}
         self.single_observation_space = observation_space(self.env_spec.observation)
-        self.single_action_space = action_space(self.env_spec.action)
+        self.single_action_space = action_space(self.env_spec.action, start)
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         self.masked = self.env_spec.masked
         self.reward_terms = ("reward",)
-        self.metrics: tuple[str, ...] = ()
+        self.metrics = self.env_spec.metrics
         self._disabled = mode == AutoresetMode.DISABLED
         self._results = ResultReader(self._pool, wanted, same_step=mode == AutoresetMode.SAME_STEP)
         self._rows = [plan.rows_of(group) for group in range(self.num_groups)]
-        self._write_actions = ActionWriter(self.env_spec.action, self._views, self._rows)
+        self._write_actions = ActionWriter(own.action, self._views, self._rows, scaled=scaled, start=start)
         self._numbers = np.arange(self.num_envs)
         # A group's part of each array stays where it is.
         self._parts = [tuple(self._views[name][rows] for name in _OUTCOME) for rows in self._rows]
@@ -327,6 +353,37 @@ class ProcessRunner(Runner):
         """Call `listener` with every fault as it is noticed; its exceptions are raised by `recv` or `step`."""
         self._pool.faults.listeners.append(listener)
 
+    def call(self, name: str, *arguments: Any, **keywords: Any) -> tuple[Any, ...]:
+        """Call a method of every env, as Gymnasium's vector envs do; return the results, an entry per env.
+
+        An env that has no such method is asked through its wrappers. Arguments and results are pickled.
+        """
+        return self._call_envs("call", name, arguments, keywords)
+
+    def get_attr(self, name: str) -> tuple[Any, ...]:
+        """Return an attribute of every env, or of one of its wrappers."""
+        return self._call_envs("get", name)
+
+    def set_attr(self, name: str, values: Any) -> None:
+        """Set an attribute of every env: a list or tuple has a value per env, anything else is set in all of them."""
+        each = list(values) if isinstance(values, list | tuple) else [values] * self.env_count
+        if len(each) != self.env_count:
+            raise ValueError(f"{name} has {len(each)} values: expected one for each of {self.env_count} envs")
+        self._call_envs("set", name, dict(enumerate(each)))
+
+    def _call_envs(self, what: str, name: str, *arguments: Any) -> tuple[Any, ...]:
+        self._check_idle(f"{what} {name!r}")
+        with self._in_use:
+            found = [
+                result
+                for worker in range(len(self._pool.plan.workers))
+                for result in self._pool.call(worker, "call_envs", what, name, *arguments)
+            ]
+        for env, (_, error) in enumerate(found):
+            if error is not None:
+                raise EnvError(f"env {env}: {error}")
+        return tuple(value for value, _ in found)
+
     def local_envs(self) -> list[Adapted]:
         """Return the envs, in order, if they live in this process (`num_workers=0`)."""
         return self._pool.local_envs()
@@ -356,14 +413,29 @@ class ProcessRunner(Runner):
         return f"ProcessRunner({self.name!r}, num_envs={self.env_count}, num_workers={self.num_workers})"
 
 
-def _source(env: str | Callable[..., Any], options: dict[str, Any]) -> tuple[str, Any, dict[str, Any]]:
+def _with_unit_actions(spec: EnvSpec, own: ContinuousAction) -> EnvSpec:
+    """Return the spec of an env whose actions are scaled from [-1, 1]; its own action space is kept with it."""
+    unit = unit_bounds(own)
+    if unit == own:
+        return spec
+    text = spec.own_action or json.dumps(space_to_json(action_space(own)))
+    return replace(spec, action=unit, own_action=text)
+
+
+def _first_action(spec: EnvSpec) -> int:
+    own = {} if spec.own_action is None else json.loads(spec.own_action)
+    return int(own["start"]) if own.get("kind") == "discrete" else 0
+
+
+def _source(env: object, options: dict[str, Any], wrap: dict[str, Any]) -> EnvSource:
     if isinstance(env, str):
-        return "name", env, options
-    if not callable(env):
-        raise TypeError(f"env is {env!r}: expected a name or something to call for an env")
+        if not given.is_given(env):
+            return "name", env, options, wrap
+        env = given.find(env)
+    env = given.as_factory(env)
     import cloudpickle  # type: ignore[import-untyped]
 
     try:
-        return "call", cloudpickle.dumps(env), options
+        return "call", cloudpickle.dumps(env), options, wrap
     except Exception as error:
         raise TypeError(f"env is {env!r}, which cannot be sent to another process: {error}") from error

@@ -54,7 +54,8 @@ class EpisodeReport:
         count = sums["count"]
         mean = _ratio(sums["total"], count)
         variance = _ratio(sums["square"], count) - mean * mean
-        means = [_ratio(total, count) for total in sums["extra"]]
+        counts = sums.get("extra_counts") or [count] * len(sums["extra"])
+        means = [_ratio(total, episodes) for total, episodes in zip(sums["extra"], counts, strict=True)]
         columns = list(sums["extras"].T)
         return cls(
             count=count,

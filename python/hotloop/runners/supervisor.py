@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+import subprocess
 import threading
 import time
 from typing import TYPE_CHECKING, Any, Final
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from hotloop.runners.worker_process import WorkerProcess
 
 _INTERVAL: Final = 0.1
+_ENDING: Final = 0.5
 _STARTING: Final = ("starting", "made")
 
 
@@ -69,15 +71,18 @@ class Supervisor:
                 with contextlib.suppress(OSError):
                     handles.append(os.pidfd_open(process.pid))
                     poll.register(handles[-1], select.POLLIN)
-                if process.state in _STARTING:
-                    with contextlib.suppress(OSError):
-                        poll.register(process.connection.fileno(), select.POLLIN)
+                with contextlib.suppress(OSError):
+                    # Of a ready process, only that it has closed its end.
+                    poll.register(process.connection.fileno(), select.POLLIN if process.state in _STARTING else 0)
             happened = poll.poll(_INTERVAL * 1000)
             for handle in handles:
                 os.close(handle)
             if any(fd == self._wake_read for fd, _ in happened):
                 os.read(self._wake_read, 4096)
+            closed = {fd for fd, events in happened if events & select.POLLHUP}
             for process in watched:
+                if process.poll() is None and process.state == "ready" and process.connection.fileno() in closed:
+                    self._end_disconnected(process)
                 if process.poll() is not None:
                     reported.add(process.pid)
                     self._alarm()
@@ -87,6 +92,17 @@ class Supervisor:
                 self._alarm()
                 # The pool reads the messages; without a pause this loop would find them again at once.
                 time.sleep(0.002)
+
+    @staticmethod
+    def _end_disconnected(process: WorkerProcess) -> None:
+        """Kill a process that has closed its connection, unless it is about to end by itself."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.process.wait(_ENDING)
+            return
+        process.kill(
+            "exit",
+            "its worker closed its connection to the runner (an env that closes files, or replaces its process?)",
+        )
 
     def _enforce_limits(self, process: WorkerProcess) -> None:
         limits, now = self._limits, time.monotonic()

@@ -6,6 +6,8 @@ Imports nothing of this package but what a foreign interpreter can load: the cor
 from __future__ import annotations
 
 import contextlib
+import errno
+import pickle
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -14,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from hotloop.envs.adapters.rows import chain, write_metrics
 from hotloop.errors import EnvOutputError
 from hotloop.runners.layout import ENDED, FAULTED, HISTORY, STEP
 from hotloop.runners.seeds import episode_seed
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from hotloop.runners.layout import Layout
 
 _IDLE: Final = np.inf
+_EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 # Why the native stepper hands an env to Python: an episode must start, or a step or reset returned something unusual.
 _DUE, _STEPPED, _BEGUN = range(3)
 
@@ -123,11 +127,25 @@ class Worker:
                 self._replace(slots[at], error)
             else:
                 if unusual is None:
-                    return
+                    break
                 at, why, result = unusual
                 self._finish_plain(slots[at], why, result)
             at += 1
         self._pulse[0] = _IDLE
+        if self._layout.metrics and self._views["events"].item(slots[0].group) & ENDED:
+            self._measure(env_group)
+
+    def _measure(self, env_group: WorkerGroup) -> None:
+        """Report metrics of the episodes that ended in the native stepper, which does not look at info."""
+        for slot in env_group.slots:
+            if self._views["finished"].item(slot.index):
+                env: Any = slot.env
+                try:
+                    write_metrics(env.last_result[4], slot.rows, 0)
+                except EnvOutputError as error:
+                    self._replace(slot, error)
+                    continue
+                self._views["metrics"][slot.part] = slot.rows.metrics
 
     def _finish_plain(self, slot: EnvSlot, why: int, result: Any) -> None:
         """Handle the result that the native stepper left to Python."""
@@ -247,6 +265,7 @@ class Worker:
         views["finished"][part] = views["policy"][part] == 0
         views["return"][part] = slot.total
         views["length"][part] = slot.length
+        views["metrics"][part] = slot.rows.metrics
         if self._same_step:
             views["final_obs"][part] = views["obs"][part]
             views["final_infos"][part] = views["infos"][part]
@@ -272,7 +291,8 @@ class Worker:
 
     def _replace(self, slot: EnvSlot, error: Exception) -> None:
         """Report a failure, drop the episode, and put a fresh env in place of the one that cannot be trusted."""
-        if self._listener is None:
+        if self._listener is None or isinstance(error, MemoryError) or getattr(error, "errno", None) in _EXHAUSTED:
+            # With workers: a process that has run out of something is of no use to a fresh env, and ends.
             raise error
         views, part, env_group = self._views, slot.part, self._groups[slot.group]
         self._listener(EnvFailure(slot.index, f"{type(error).__name__}: {error}", traceback.format_exc()))
@@ -286,7 +306,9 @@ class Worker:
         slot.env = self._make()
         slot.env.bind(slot.rows, self._layout.infos)
         if env_group.stepper is not None:
-            env_group.stepper.put(slot.index - env_group.slots[0].index, *slot.env.calls)  # type: ignore[attr-defined]
+            env: Any = slot.env
+            step = env.recorded_step if self._layout.metrics else env.calls[0]
+            env_group.stepper.put(slot.index - env_group.slots[0].index, step, env.calls[1])
         views["seed"][slot.index] = episode_seed(int(views["key"][slot.index]), int(views["number"][slot.index]) + 1)
         slot.env.reset(int(views["seed"][slot.index]), self._reset_options(slot.index))
         self._check_finite(slot)
@@ -339,11 +361,12 @@ class Worker:
         """Set the state of envs; rows keep their observation, or with `show` get the one that `set_state` returns."""
         for at, (state, total, length) in states.items():
             slot = self._slots[at]
-            kept = [array.copy() for array in slot.rows if array is not None]
+            arrays = [array for array in slot.rows if isinstance(array, np.ndarray)]
+            kept = [array.copy() for array in arrays]
             with self._timed(slot):
                 slot.env.reset(0, None)
                 observation = slot.env.set_state(state)
-            for array, before in zip([array for array in slot.rows if array is not None], kept, strict=True):
+            for array, before in zip(arrays, kept, strict=True):
                 array[...] = before
             slot.total[:], slot.length[:] = total, length
             if show:
@@ -355,6 +378,29 @@ class Worker:
     def show_state(self, states: dict[int, tuple[dict[str, Any], Any, Any]]) -> None:
         """Set the state of envs, from which they play on even if they were over."""
         self.set_state(states, show=True)
+
+    def call_envs(self, what: str, name: str, *arguments: Any) -> list[tuple[Any, str | None]]:
+        """Call a method of every env, or get or set an attribute; return results and errors, in order."""
+        return [self._call_env(slot, what, name, arguments) for slot in self._slots.values()]
+
+    def _call_env(self, slot: EnvSlot, what: str, name: str, arguments: tuple[Any, ...]) -> tuple[Any, str | None]:
+        try:
+            with self._timed(slot):
+                owner = next((each for each in chain(slot.env.env) if hasattr(each, name)), None)
+                if what == "set":
+                    setattr(slot.env.env if owner is None else owner, name, arguments[0][slot.index])
+                    return None, None
+                if owner is None:
+                    raise AttributeError(f"neither {type(slot.env.env).__name__} nor what it wraps has {name!r}")
+                found = getattr(owner, name)
+                value = found(*arguments[0], **arguments[1]) if what == "call" and callable(found) else found
+                if self._listener is not None:
+                    pickle.dumps(value)
+                return value, None
+        except Exception as error:
+            if self._listener is None:
+                raise
+            return None, f"{type(error).__name__}: {error}"
 
     def envs(self) -> list[Adapted]:
         """Return every env, in order."""

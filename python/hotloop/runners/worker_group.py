@@ -79,18 +79,20 @@ def make_group(
     for index, env in zip(range(first, last), envs, strict=True):
         own = slice((index - first) * plan.seats, (index + 1 - first) * plan.seats)
         part = slice(index * plan.seats, (index + 1) * plan.seats)
-        slot = EnvSlot(index, env, _rows(views, part), part, group, made.total[own], made.length[own])
+        rows_of_env = _rows(views, part, layout.metrics)
+        slot = EnvSlot(index, env, rows_of_env, part, group, made.total[own], made.length[own])
         env.bind(slot.rows, layout.infos)
         made.slots.append(slot)
     calls: list[Any] = [getattr(slot.env, "calls", None) for slot in made.slots]
     if plan.seats == 1 and not layout.infos and None not in calls:
         made.stepper = _make_stepper(made, group, worker, views, same_step)
         for at, (step, reset) in enumerate(calls):
-            made.stepper.put(at, step, reset)
+            recorded: Any = made.slots[at].env
+            made.stepper.put(at, recorded.recorded_step if layout.metrics else step, reset)
     return made
 
 
-def _rows(views: Mapping[str, NDArray[Any]], part: slice) -> Rows:
+def _rows(views: Mapping[str, NDArray[Any]], part: slice, metrics: tuple[str, ...]) -> Rows:
     return Rows(
         obs=views["obs"][part],
         reward=views["reward"][part],
@@ -99,7 +101,10 @@ def _rows(views: Mapping[str, NDArray[Any]], part: slice) -> Rows:
         valid=views["valid"][part],
         mask=views["mask"][part] if "mask" in views else None,
         infos=views["infos"][part],
-        told=views["info_given"][part],
+        info_given=views["info_given"][part],
+        metric_names=metrics,
+        # Not shared: the next episode may begin before the runner reads those of the last one.
+        metrics=np.full((part.stop - part.start, len(metrics)), np.nan, np.float32),
     )
 
 

@@ -12,6 +12,8 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from hotloop import _core
 from hotloop.errors import EnvError
 from hotloop.runners.affinity import worker_cores
@@ -31,19 +33,24 @@ if TYPE_CHECKING:
     from hotloop.envs.adapters.rows import Adapted
     from hotloop.envs.spec import EnvSpec
 
+EnvSource = tuple[str, Any, dict[str, Any], dict[str, Any]]
 _POLL_SECONDS: Final = 0.2
 _CLOSE_SECONDS: Final = 1.0
+# Time for a worker to take and to answer a call, apart from what its envs take.
+_CALL_SECONDS: Final = 60.0
 
 
 class WorkerPool:
     """Workers and the memory they share with the runner.
 
     Args:
-        source: How to make an env: `("name", name, options)` or `("call", pickled callable, options)`.
+        source: How to make an env: `("name", name, options, wrap)` or `("call", pickled callable, options, wrap)`.
         num_envs: Number of envs.
         num_workers: Number of processes; with 0 the envs live in this process, and their exceptions are raised here.
         groups_per_worker: Number of groups that a worker's envs are divided into.
         infos: Entries of info to return.
+        metrics: Entries of an episode's last info to report with the episode.
+        debug: Whether to report failures of envs that cannot be made with full tracebacks.
         autoreset: When finished envs are reset: `next_step`, `same_step` or `disabled`.
         limits: Of each worker.
         python: The interpreter of the workers, if it is not this one.
@@ -52,12 +59,14 @@ class WorkerPool:
 
     def __init__(
         self,
-        source: tuple[str, Any, dict[str, Any]],
+        source: EnvSource,
         num_envs: int,
         *,
         num_workers: int,
         groups_per_worker: int,
         infos: tuple[str, ...],
+        metrics: tuple[str, ...],
+        debug: bool,
         autoreset: str,
         limits: Limits,
         python: str | None,
@@ -69,6 +78,8 @@ class WorkerPool:
         self._paths = list(paths)
         self._autoreset = autoreset
         self._infos = infos
+        self._metrics = metrics
+        self._debug = debug
         self._closed = False
         self._processes: list[WorkerProcess] = []
         self._supervisor: Supervisor | None = None
@@ -96,7 +107,7 @@ class WorkerPool:
     def _lay_out(self, spec: EnvSpec) -> None:
         self.spec = spec
         self.plan = partition(self.plan.envs, spec.seats, len(self.plan.workers), self._groups_per_worker)
-        self.layout = Layout(self.plan, spec, self._infos)
+        self.layout = Layout(self.plan, spec, self._infos, self._metrics)
 
     def _use_memory(self, memory: Any) -> None:
         self.views = self.layout.views(memory)
@@ -104,6 +115,7 @@ class WorkerPool:
         self.views["number"][:] = -1
         self.views["valid"][:] = True
         self.views["weight"][:] = 1.0
+        self.views["metrics"][:] = float("nan")
         self.signals = _core.Signals(self.views["signals"], len(self.plan.workers), len(self.plan.groups))
 
     def _open_locally(self) -> None:
@@ -151,13 +163,15 @@ class WorkerPool:
             "source": self._source,
             "paths": self._paths,
             "cores": self._cores[worker],
+            "debug": self._debug,
         }
         return WorkerProcess(worker, self._memory_fd, self._life_read, order, self._python, self._limits)
 
     def _send_layout(self, process: WorkerProcess) -> None:
         # A worker that has a core of its own may poll there for its next command.
         spin = len(self.plan.workers) <= _core.usable_cores()
-        process.connection.send((self.plan, self.spec, self._infos, self._autoreset, spin, self.configured))
+        layout = (self.plan, self.spec, self._infos, self._metrics)
+        process.connection.send((layout, self._autoreset, spin, self.configured))
         process.state = "made"
 
     def send(self, group: int, command: int = STEP) -> None:
@@ -188,7 +202,7 @@ class WorkerPool:
         states = self._states
         count = min(count, len(states.in_flight))
         if states.steady:
-            ready = self.signals.receive(states.in_flight, count, _POLL_SECONDS)
+            ready = self._alive(self.signals.receive(states.in_flight, count, _POLL_SECONDS))
             if len(ready) >= count:
                 return self._take(ready[:count])
         received: list[int] = []
@@ -199,16 +213,21 @@ class WorkerPool:
             received += recovered
             if len(received) >= count:
                 return received
-            busy = self._await_workers(states.with_workers(), count - len(received))
+            busy = self._await_workers(self._alive(states.with_workers()), count - len(received))
             received += self._take(busy[: count - len(received)])
             if len(received) >= count:
                 return received
             self._replace_lost()
 
+    def _alive(self, groups: list[int]) -> list[int]:
+        """Return the groups whose workers were not killed: one whose step took too long may still finish it."""
+        killed = {process.index for process in self._processes if process.kill_reason is not None}
+        return [group for group in groups if self._owner[group] not in killed] if killed else groups
+
     def _await_workers(self, groups: list[int], count: int) -> list[int]:
         """Wait for so many of these groups; return those that came back from a command, not from a recovery."""
         back = []
-        for group in self.signals.receive(groups, count, _POLL_SECONDS):
+        for group in self._alive(self.signals.receive(groups, count, _POLL_SECONDS)):
             if self._states[group] is GroupState.RESETTING:
                 self._states.finish_reset(group)
                 self.faults.records[self._owner[group]].failed_starts = 0
@@ -326,8 +345,13 @@ class WorkerPool:
         with contextlib.suppress(OSError):
             process.connection.send((method, arguments))
             self.signals.send(group, worker, CALL)
+        idle_since = time.monotonic()
         while True:
             ended = process.poll() is not None
+            if np.isfinite(self.views["pulse"][worker]).any():
+                idle_since = time.monotonic()
+            elif not ended and time.monotonic() - idle_since > _CALL_SECONDS:
+                process.kill("timeout", f"its worker did not answer {method} within {_CALL_SECONDS:g} s")
             for message in process.messages(0.0 if ended else _POLL_SECONDS):
                 match message[0]:
                     case "reply":

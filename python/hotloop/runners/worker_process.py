@@ -38,6 +38,7 @@ class WorkerProcess:
         self.failure: tuple[str, str] | None = None
         """The message and traceback that it sent before it ended."""
         self._limits = limits
+        self._python = python
         ours, theirs = socket.socketpair()
         self._black_box = os.memfd_create("hotloop-black-box")
         environment = dict(os.environ)
@@ -101,6 +102,7 @@ class WorkerProcess:
             message = None
         if message is None:
             ending = describe_exit(self.process.wait())
+            check_version(self._python)
             raise EnvError(f"worker {self.index} {ending} while it made its envs\n{self.stack()}".rstrip())
         if message[0] == "failed":
             raise EnvError(f"the env cannot be made: {message[1]}\n\n{message[2]}".rstrip())
@@ -145,6 +147,19 @@ class WorkerProcess:
         self.poll()
         self.connection.close()
         os.close(self._black_box)
+
+
+def check_version(python: str | None) -> None:
+    """Raise an `EnvError` if an interpreter is too old for workers."""
+    if python is None:
+        return
+    asked = subprocess.run(
+        [python, "-c", "import sys; print(*sys.version_info[:2])"], capture_output=True, text=True, check=False
+    )
+    version = tuple(map(int, asked.stdout.split())) if asked.returncode == 0 else ()
+    if version and version < (3, 11):
+        found = ".".join(map(str, version))
+        raise EnvError(f"runner.worker_python is {python}, which is Python {found}: workers need 3.11 or newer")
 
 
 def describe_exit(code: int) -> str:

@@ -48,6 +48,8 @@ class Since:
     least: float = math.inf
     most: float = -math.inf
     extra: list[float] = field(default_factory=list)
+    extra_counts: list[int] = field(default_factory=list)
+    """Episodes that each entry of `extra` is summed over; empty if it is all of them."""
     sample: list[list[float]] = field(default_factory=list)
     """Return and length of the first few episodes."""
 
@@ -89,6 +91,9 @@ class Since:
             self.sample += [list(episode) for episode in few]
         before = self.extra or [0.0] * len(finished["extra"])
         self.extra = [a + b for a, b in zip(before, finished["extra"], strict=True)]
+        if (counts := finished.get("extra_counts")) is not None:
+            counted = self.extra_counts or [0] * len(counts)
+            self.extra_counts = [a + b for a, b in zip(counted, counts, strict=True)]
 
 
 @dataclass
@@ -177,7 +182,11 @@ class Counters:
         losses = {name: _ratio(total, since.iterations) for name, total in since.sums.items()}
         mean = _ratio(since.total, since.episodes)
         variance = _ratio(since.square, since.episodes) - mean * mean
-        extra = [_ratio(total, since.episodes) for total in since.extra]
+        counts = since.extra_counts or [since.episodes] * len(since.extra)
+        extra = [_ratio(total, count) for total, count in zip(since.extra, counts, strict=True)]
+        measured = dict(zip(metrics, extra[len(terms) :], strict=False))
+        if since.extra_counts:
+            measured = {name: value for name, value in measured.items() if not math.isnan(value)}
         known = since.env + since.inference + since.copy + since.learn
         return IterationReport(
             iterations=self.iterations,
@@ -196,7 +205,7 @@ class Counters:
             return_recent=self.return_recent,
             length_mean=_ratio(since.length, since.episodes),
             terms=dict(zip(terms, extra, strict=False)),
-            metrics=dict(zip(metrics, extra[len(terms) :], strict=False)),
+            metrics=measured,
             losses={**losses, **since.latest, **(coefficients or {})},
             gradient_steps=since.gradient_steps,
             dropped=since.dropped,

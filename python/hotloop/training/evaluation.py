@@ -307,10 +307,12 @@ def _play(
             break
     if progress is not None:
         progress(done)
-    # Cut off by the limit: these count as they stand.
+    # Cut off by the limit: these count as they stand. Python envs report metrics at an episode's end only.
+    unknown = np.zeros(width)
+    unknown[len(spec.terms) :] = np.nan if spec.state_version == 0 else 0.0
     unfinished = np.isin(np.arange(rows) // size, lacking())
     for row in np.flatnonzero(unfinished & takes_part & (length > 0)).tolist():
-        episode(row, 2**63).add(total[row], length[row], np.zeros(width))
+        episode(row, 2**63).add(total[row], length[row], unknown)
     return {unit: list(of_unit.values())[:quota] for unit, of_unit in sorted(found.items())}
 
 

@@ -55,6 +55,32 @@ def _space(value: Any) -> bool:
     return all(check(value[key]) for key, check in checks.items() if key in value) and len(value) > 1
 
 
+def _own_spaces(value: Any) -> bool:
+    return isinstance(value, dict) and set(value) <= {"observation", "action"} and all(map(_own_space, value.values()))
+
+
+def _own_space(value: Any, depth: int = 8) -> bool:
+    """Whether it describes a space of a size that may be allocated; `space_json` reads the details."""
+    if not isinstance(value, dict) or depth == 0:
+        return False
+    if value.get("kind") in ("dict", "tuple"):
+        parts = value.get("parts")
+        if not isinstance(parts, list) or len(parts) > _LONGEST:
+            return False
+        if value["kind"] == "dict":
+            if not all(isinstance(part, list) and len(part) == 2 and _text(part[0]) for part in parts):
+                return False
+            parts = [part[1] for part in parts]
+        return all(_own_space(part, depth - 1) for part in parts)
+    shape = value.get("shape", [])
+    return (
+        isinstance(shape, list)
+        and len(shape) <= 8
+        and all(map(_whole(0, 2**31), shape))
+        and (math.prod(shape) <= _LARGEST)
+    )
+
+
 def _file(value: Any) -> bool:
     return (
         isinstance(value, dict)
@@ -104,6 +130,8 @@ _OPTIONAL: Final[dict[str, Check]] = {
     "normalize_observations": lambda value: isinstance(value, bool),
     "gamma": _number,
     "algorithm": _text,
+    "own_spaces": _own_spaces,
+    "wrap": _mapping,
     "learners": lambda value: _texts(value) and len(value) > 0,
     "torch": _mapping,
     "evaluation": _evaluation,

@@ -7,6 +7,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from hotloop.envs.registry import is_native
+from hotloop.envs.spec import ContinuousAction
 from hotloop.episodes.best_replays import Top
 from hotloop.errors import CheckpointError, ConfigError
 from hotloop.policies.evaluation import Evaluation
@@ -18,6 +19,7 @@ from hotloop.training.controllers import controllers_from
 from hotloop.training.counters import Counters
 from hotloop.training.evaluation import Opponents as EvaluationOpponents
 from hotloop.training.evaluation import Progress, evaluate, evaluate_on, evaluation_seed
+from hotloop.training.evaluation import check_fit as check_env_fit
 from hotloop.training.iteration_stats import IterationStats
 from hotloop.training.manifest import check_fit, check_ownership, identity, manifest
 from hotloop.training.opponents import Opponents
@@ -213,7 +215,7 @@ class Session:
     def _evaluate_native(self, progress: Progress | None) -> Evaluation:
         train, env, repeat = self.config.train, self.config.env, self.config.runner.action_repeat
         conditions, seed = self.counters.control.conditions, evaluation_seed(train.seed)
-        options = {**env.options, **conditions.env}
+        options = {**env.options, **conditions.env, **train.evaluate_env}
         opponents, names = None, None
         if len(self.opponents):
             opponents = EvaluationOpponents(self.opponents.players(), self.opponents.evaluation_table)
@@ -237,9 +239,9 @@ class Session:
     def _evaluate_python(self, progress: Progress | None) -> Evaluation:
         train, conditions = self.config.train, self.counters.control.conditions
         if self._evaluation_runner is None:
-            env, layout = self.config.env, self.config.runner
-            count = min(layout.num_envs, train.evaluate_episodes)
-            self._evaluation_runner = make_runner(env.name, env.options, layout, count)
+            count = min(self.config.runner.num_envs, train.evaluate_episodes)
+            self._evaluation_runner = make_runner(self.config, count, evaluates=True)
+            check_env_fit(self.spec, self._evaluation_runner.env_spec, "train.evaluate_env")
         runner = self._evaluation_runner
         try:
             runner.configure(conditions.env)
@@ -264,6 +266,12 @@ class Session:
             self._evaluation_runner.close()
             self._evaluation_runner = None
 
+    def _wrap(self) -> dict[str, Any]:
+        """Return the wrappers between the env and the policy, which whoever plays the policy needs."""
+        own = isinstance(self.spec.action, ContinuousAction) and self.spec.own_action is not None
+        scaled = own and self.config.wrap.scale_actions
+        return {**self.config.wrap.in_evaluations, **({"scale_actions": True} if scaled else {})}
+
     def manifest(self, date: str) -> dict[str, Any]:
         """Return the description of the policy that a checkpoint would have now."""
         facts = manifest(
@@ -278,6 +286,7 @@ class Session:
             "policy": self._policy_json(),
             "normalize_observations": self.config.ppo.normalize_observations,
             "action_repeat": self.config.runner.action_repeat,
+            **({"wrap": wrap} if (wrap := self._wrap()) else {}),
             "learners": self._learners,
         }
         if len(self.opponents):

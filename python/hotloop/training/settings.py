@@ -67,7 +67,9 @@ def look_at(config: Config) -> Facts:
             return Facts(native_spec(config.env.name, config.env.options), None)
         except ValueError as error:
             raise ConfigError(f"env: {error}") from None
-    runner = make_runner(config.env.name, config.env.options, config.runner, 1)
+    # Faults are for the run itself to report.
+    trial = config.runner.model_copy(update={"restart_limit": None})
+    runner = make_runner(config.model_copy(update={"runner": trial}), 1)
     try:
         return Facts(runner.env_spec, _measure(runner))
     finally:

@@ -9,12 +9,12 @@ from hotloop.envs.reward_weights import reward_weights, set_reward_weights
 from hotloop.envs.spec import EnvSpec, native_spec
 from hotloop.runners.health import FaultLog
 from hotloop.runners.reports import Fault
+from hotloop.training.env_notes import env_notes, unscaled_actions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from hotloop.config import Config
-    from hotloop.config.models import RunnerConfig
     from hotloop.ppo.collector import Heartbeat, RunnerCollector
     from hotloop.ppo.learners import Learner
     from hotloop.runners.base import Runner
@@ -99,6 +99,7 @@ class NativeSource:
     def __init__(self, config: Config, *, debug: bool = False) -> None:
         env, runner = config.env, config.runner
         self.spec = native_spec(env.name, env.options)
+        self.notes = tuple(unscaled_actions(env.name, self.spec))
         self.rows = runner.num_envs * self.spec.seats
         self._debug = debug
         self._env = env
@@ -297,11 +298,12 @@ class RunnerSource:
 class PythonSource(RunnerSource):
     """Python envs in worker processes."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, *, debug: bool = False) -> None:
         from hotloop.config.checks import check_batches
 
-        runner = make_runner(config.env.name, config.env.options, config.runner, config.runner.num_envs)
+        runner = make_runner(config, config.runner.num_envs, debug=debug)
         super().__init__(runner, runner.env_spec)
+        self._env_notes = self.notes = tuple(env_notes(config.env.name, self.spec))
         self._faults: list[Fault] = []
         self._runner = runner
         runner.listen(self._faults.append)
@@ -329,6 +331,7 @@ class PythonSource(RunnerSource):
             self.notes = (
                 f"{self._runner.restarted_envs} of {self._runner.env_count} envs do not offer their state: "
                 "their next episodes start now, from keyed seeds",
+                *self._env_notes,
             )
 
 
@@ -336,41 +339,55 @@ def make_source(config: Config, *, debug: bool = False) -> Source:
     """Return the envs of a run."""
     from hotloop.envs.registry import is_native
 
-    return NativeSource(config, debug=debug) if is_native(config.env.name) else PythonSource(config)
+    kind = NativeSource if is_native(config.env.name) else PythonSource
+    return kind(config, debug=debug)
 
 
-def make_runner(name: str, options: dict[str, Any], config: RunnerConfig, num_envs: int) -> ProcessRunner:
-    """Return a runner of Python envs as the config describes it; a `ConfigError` says why it cannot be made."""
+def make_runner(config: Config, num_envs: int, *, evaluates: bool = False, debug: bool = False) -> ProcessRunner:
+    """Return a runner of Python envs as the config describes it; a `ConfigError` says why it cannot be made.
+
+    Args:
+        config: The run's config.
+        num_envs: Number of envs.
+        evaluates: Whether it is for evaluations, which may have options and wrappers of their own.
+        debug: Whether errors have full tracebacks.
+    """
     from hotloop.errors import ConfigError, EnvError
     from hotloop.runners.health import Limits
     from hotloop.runners.processes import ProcessRunner
 
-    if config.action_repeat != 1:
-        raise ConfigError("runner.action_repeat is for native envs")
-    workers = config.num_workers
-    if config.envs_per_worker is not None:
+    env, runner, wrap = config.env, config.runner, config.wrap
+    if runner.action_repeat != 1:
+        raise ConfigError("runner.action_repeat is for native envs: set wrap.frame_skip")
+    workers = runner.num_workers
+    if runner.envs_per_worker is not None:
         if workers is not None:
             raise ConfigError("runner.num_workers and runner.envs_per_worker say the same: leave one of them out")
-        workers = -(-num_envs // config.envs_per_worker)
+        workers = -(-num_envs // runner.envs_per_worker)
     limits = Limits(
-        step=config.step_timeout,
-        reset=config.reset_timeout,
-        memory=config.memory_limit,
-        cores=config.worker_cores,
-        restarts=config.restart_limit,
-        numa_node=config.numa_node,
+        step=runner.step_timeout,
+        reset=runner.reset_timeout,
+        memory=runner.memory_limit,
+        cores=runner.worker_cores,
+        restarts=runner.restart_limit,
+        numa_node=runner.numa_node,
     )
+    wrappers = wrap.in_evaluations if evaluates else wrap.in_use
     try:
         return ProcessRunner(
-            name,
+            env.name,
             num_envs,
             num_workers=workers,
-            groups_per_worker=config.groups_per_worker,
-            groups_per_batch=config.groups_per_batch,
-            options=options,
+            groups_per_worker=runner.groups_per_worker,
+            groups_per_batch=runner.groups_per_batch,
+            options=config.evaluation_options if evaluates else env.options,
             autoreset_mode="same_step",
             limits=limits,
-            worker_python=config.worker_python,
+            worker_python=runner.worker_python,
+            wrap={**wrappers, "scale_actions": wrap.scale_actions},
+            metrics=list(dict.fromkeys(["is_success", *config.track.infos])),
+            for_policy=True,
+            debug=debug,
         )
     except (EnvError, OSError) as error:
-        raise ConfigError(f"env.name is {name!r}: {error}") from None
+        raise ConfigError(f"env.name is {env.name!r}: {error}") from None

@@ -7,10 +7,11 @@ import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from hotloop.errors import MissingPackageError
+from hotloop.envs.adapters.packages import missing_package
+from hotloop.errors import MissingPackageError, SpaceError, UnknownEnvError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from hotloop.envs.adapters.rows import Adapted
 
@@ -28,9 +29,12 @@ class AdapterEntry:
 
 
 ADAPTERS: Final = (
-    AdapterEntry("gymnasium:", "ID of an env registered with Gymnasium", "gymnasium", "gymnasium"),
+    AdapterEntry("gymnasium:", "ID, or MODULE:ID of a package that registers it", "gymnasium", "gymnasium"),
     AdapterEntry(
-        "pettingzoo:", "MODULE such as classic.tictactoe_v3; parallel or AEC", "pettingzoo", "hotloop[pettingzoo]"
+        "pettingzoo:",
+        "MODULE such as classic.tictactoe_v3 or mpe2.simple_spread_v3; parallel or AEC",
+        "pettingzoo",
+        "hotloop[pettingzoo]",
     ),
     AdapterEntry("rlgym:", "MODULE:FACTORY that gives an RLGym 2 env", "rlgym", "hotloop[rlgym]"),
     AdapterEntry(
@@ -55,28 +59,37 @@ def adapter_of(name: str) -> AdapterEntry | None:
     return next(entry for entry in ADAPTERS if name.startswith(entry.prefix))
 
 
-def open_env(name: str, options: Mapping[str, Any]) -> Adapted:
-    """A fresh env of that name."""
+def open_env(name: str, options: Mapping[str, Any], wrap: Mapping[str, Any] | None = None) -> Adapted:
+    """Return a new env of that name, with the wrappers that `wrap` asks for."""
     entry = adapter_of(name)
     assert entry is not None, "native envs are not adapted"
     rest = name[len(entry.prefix) :]
-    if entry.module is not None:
-        try:
+    try:
+        if entry.module is not None:
             importlib.import_module(entry.module)
-        except ModuleNotFoundError as error:
-            if (error.name or "").partition(".")[0] != entry.module:
-                raise
-            raise MissingPackageError(name, entry.module, entry.install) from None
-    match entry.prefix:
-        case "gymnasium:":
-            from hotloop.envs.adapters.gymnasium import GymnasiumEnv, make
+        return adapt(_make(entry.prefix, rest, options), wrap or {})
+    except ModuleNotFoundError as error:
+        module = (error.name or "").partition(".")[0]
+        if module == entry.module:
+            raise MissingPackageError(name, module, entry.install) from None
+        if module == rest.partition(":")[0].partition(".")[0]:
+            if entry.prefix == "gymnasium:":
+                raise missing_package(name, error) from None
+            raise UnknownEnvError(f"there is no module {error.name!r} here, nor in the current folder") from None
+        raise missing_package(name, error) from error
 
-            return GymnasiumEnv(make(rest, options))
+
+def _make(prefix: str, rest: str, options: Mapping[str, Any]) -> Any:
+    match prefix:
+        case "gymnasium:":
+            from hotloop.envs.adapters.gymnasium import make
+
+            return make(rest, options)
         case "pettingzoo:":
             from hotloop.envs.adapters.pettingzoo import make as make_pettingzoo
 
-            return adapt(make_pettingzoo(rest, options))
-    return adapt(factory(rest)(**options))
+            return make_pettingzoo(rest, options)
+    return factory(rest)(**options)
 
 
 def factory(path: str) -> Any:
@@ -95,33 +108,48 @@ def factory(path: str) -> Any:
     return found
 
 
-def adapt(env: Any) -> Adapted:
-    """An adapted env of whatever kind this one is, known by what it has."""
+def adapt(env: Any, wrap: Mapping[str, Any] | None = None) -> Adapted:
+    """Return the adapted form of an env of any kind, with the wrappers that `wrap` asks for."""
     # PufferLib's wrappers of single envs flatten, as is done here, but hide which end was by a time limit.
     if _has(env, "emulated") and env.emulated and hasattr(env, "env"):
-        return adapt(env.env)
+        return adapt(env.env, wrap)
+    adapter: Callable[[Any], Adapted] = _adapter_class(env)
+    if not wrap:
+        return adapter(env)
+    from hotloop.envs.adapters.gymnasium import GymnasiumEnv
+    from hotloop.envs.adapters.old_gym import modern
+    from hotloop.envs.adapters.wrappers import wrapped
+
+    if adapter is not GymnasiumEnv:
+        names = ", ".join(f"wrap.{name}" for name in wrap)
+        raise SpaceError(f"{names}: wrappers are for Gymnasium envs with one agent, not for {type(env).__name__}")
+    return adapter(wrapped(modern(env)[0], wrap))
+
+
+def _adapter_class(env: Any) -> Any:
+    """Return the adapter for an env, which is recognised by its attributes."""
     if _has(env, "agent_iter", "possible_agents"):
         from hotloop.envs.adapters.pettingzoo import AecEnv, ParallelEnv
 
-        return AecEnv(env) if _has(env, "agent_iter") else ParallelEnv(env)
+        return AecEnv if _has(env, "agent_iter") else ParallelEnv
     if _has(env, "single_observation_space"):
         from hotloop.envs.adapters.pufferlib import PufferEnv
 
-        return PufferEnv(env)
+        return PufferEnv
     if _has(env, "state_mutator", "transition_engine"):
         from hotloop.envs.adapters.rlgym import RLGymEnv
 
-        return RLGymEnv(env)
+        return RLGymEnv
     if hasattr(env, "observation_space") and hasattr(env, "step"):
         from hotloop.envs.adapters.gymnasium import GymnasiumEnv
 
-        return GymnasiumEnv(env)
+        return GymnasiumEnv
     if hasattr(env, "game") and hasattr(env.game, "map_builder"):
         from hotloop.envs.adapters.mettagrid import MettaGridEnv
 
-        return MettaGridEnv(env)
+        return MettaGridEnv
     raise TypeError(
-        f"the factory gave {type(env).__name__}: expected a Gymnasium, PettingZoo, RLGym or PufferLib-style env"
+        f"the factory returned {type(env).__name__}: expected a Gymnasium, PettingZoo, RLGym or PufferLib-style env"
     )
 
 

@@ -82,7 +82,7 @@ class MettaGridEnv(Seats):
     def _look(self) -> None:
         self.rows.obs[...] = self._buffers.observations
         np.logical_not(self._over, out=self.rows.valid)
-        self.rows.told.fill(False)
+        self.rows.info_given.fill(False)
 
     def render(self) -> str:
         """The whole map in characters, as MettaGrid's own terminal view draws it."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hotloop.envs.adapters.packages import pettingzoo_module
 from hotloop.envs.adapters.rows import number
 from hotloop.envs.adapters.seats import Seats
 
@@ -16,15 +16,14 @@ if TYPE_CHECKING:
 
 
 def make(module: str, options: Mapping[str, Any]) -> Any:
-    """`classic.tictactoe_v3` and the like; the parallel form where there is one."""
-    name = module if module.startswith("pettingzoo.") else f"pettingzoo.{module}"
+    """Return the env of `classic.tictactoe_v3` and the like; its parallel form where there is one."""
     with warnings.catch_warnings():
-        # PettingZoo would rather have its games made by a registry, which knows no envs of others.
+        # PettingZoo recommends its registry, which does not have envs of other packages.
         warnings.simplefilter("ignore", DeprecationWarning)
-        found = importlib.import_module(name)
+        found = pettingzoo_module(module)
     factory = getattr(found, "parallel_env", None) or getattr(found, "env", None)
     if factory is None:
-        raise AttributeError(f"the module {name} has neither parallel_env nor env")
+        raise AttributeError(f"the module {found.__name__} has neither parallel_env nor env")
     return factory(**options)
 
 
@@ -53,12 +52,12 @@ class ParallelEnv(Seats):
     def step(self, actions: Any) -> bool:
         """Plays the actions of those who live."""
         alive = set(self._env.agents)
-        told = {
-            agent: self.action.unflatten(action)
-            for agent, action in zip(self.agents, actions, strict=True)
+        decided = {
+            agent: self.decode(seat, action)
+            for seat, (agent, action) in enumerate(zip(self.agents, actions, strict=True))
             if agent in alive
         }
-        obs, rewards, terminated, truncated, infos = self._env.step(told)
+        obs, rewards, terminated, truncated, infos = self._env.step(decided)
         rows, over = self.rows, self._over
         # Written as a whole, which costs less than a number at a time.
         rows.reward[:] = [number(rewards.get(agent, 0.0)) for agent in self.agents]
@@ -108,7 +107,8 @@ class AecEnv(Seats):
     def step(self, actions: Any) -> bool:
         """Plays the action of the agent whose turn it is."""
         env, rows = self._env, self.rows
-        env.step(self.action.unflatten(actions[self._seat[env.agent_selection]]))
+        seat = self._seat[env.agent_selection]
+        env.step(self.decode(seat, actions[seat]))
         rows.reward[:] = [number(env.rewards.get(agent, 0.0)) for agent in self.agents]
         for seat, agent in enumerate(self.agents):
             if not self._over[seat]:

@@ -61,7 +61,7 @@ class PufferEnv(Seats):
             raise EnvOutputError(f"the env's observations have dtype {seen.dtype}: its space is {self._flat.space}")
         rows.obs[...] = seen
         rows.valid[:] = getattr(self._env, "masks", True)
-        rows.told.fill(False)
+        rows.info_given.fill(False)
 
     def close(self) -> None:
         """Closes the env."""

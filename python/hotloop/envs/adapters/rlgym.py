@@ -57,8 +57,8 @@ class RLGymEnv(Seats):
     def step(self, actions: Any) -> bool:
         """Plays the actions of all agents."""
         told = {
-            agent: np.atleast_1d(np.asarray(self.action.unflatten(action)))
-            for agent, action in zip(self.agents, actions, strict=True)
+            agent: np.atleast_1d(np.asarray(self.decode(seat, action)))
+            for seat, (agent, action) in enumerate(zip(self.agents, actions, strict=True))
         }
         obs, rewards, terminated, truncated = self._env.step(told)
         rows = self.rows

@@ -28,8 +28,12 @@ class Rows(NamedTuple):
     valid: NDArray[np.bool_]
     mask: NDArray[np.int8] | None
     infos: NDArray[np.float32]
-    told: NDArray[np.bool_]
-    """Which of the wanted infos were given."""
+    info_given: NDArray[np.bool_]
+    """Which of the wanted infos the env gave."""
+    metric_names: tuple[str, ...]
+    """Entries of an episode's last info that are reported with the episode."""
+    metrics: NDArray[np.float32]
+    """Their values; NaN where the env gave none."""
 
 
 class Adapted(Protocol):
@@ -97,9 +101,9 @@ class ObservationWriter:
 
 
 def number(reward: Any) -> float:
-    """A reward, if it is a finite number."""
+    """Return a reward as a finite number; an array with one element is one, too."""
     try:
-        value = float(reward)
+        value = float(reward.item() if isinstance(reward, np.ndarray) else reward)
     except (TypeError, ValueError):
         raise EnvOutputError(f"the env's reward is {reward!r:.200}: expected a number") from None
     if not math.isfinite(value):
@@ -107,12 +111,30 @@ def number(reward: Any) -> float:
     return value
 
 
-def write_infos(info: Any, wanted: tuple[str, ...], values: NDArray[np.float32], told: NDArray[np.bool_]) -> None:
-    """Writes the wanted entries of one seat's info that are there."""
+def write_infos(info: Any, wanted: tuple[str, ...], values: NDArray[np.float32], given: NDArray[np.bool_]) -> None:
+    """Write the wanted entries of one seat's info, as far as it has them."""
     for i, name in enumerate(wanted):
         found = info.get(name)
-        told[i] = found is not None
+        given[i] = found is not None
         values[i] = number(found) if found is not None else 0.0
+
+
+def write_metrics(info: Any, rows: Rows, seat: int) -> None:
+    """Write the entries of one seat's info that are reported with its episode; NaN for those that it lacks."""
+    for i, name in enumerate(rows.metric_names):
+        found = info.get(name)
+        try:
+            rows.metrics[seat, i] = np.nan if found is None else number(found)
+        except EnvOutputError:
+            raise EnvOutputError(f"info[{name!r}] is {found!r:.200}: expected a finite number") from None
+
+
+def chain(env: Any) -> list[Any]:
+    """Return the wrappers of an env, outermost first, and the env itself."""
+    found = [env]
+    while found[-1] is not getattr(found[-1], "unwrapped", found[-1]):
+        found.append(found[-1].env)
+    return found
 
 
 def write_mask(mask: Any, out: NDArray[np.int8]) -> None:
