@@ -95,7 +95,7 @@ class RowMaker:
         (full,) = self._store.runs(numbers=[run.number]) or [run]
         row = self.rows([full])[0]
         here = is_here(full)
-        learner, _, reason = str(full.facts.get("learner") or "").partition(": ")
+        learner, _, reason = str(full.facts.get("learner") or "").partition(" ")
         why_not = inexact_reason(full) if here else f"its folder is on {full.host}"
         return {
             **row,
@@ -106,8 +106,8 @@ class RowMaker:
             "changed": changed_settings(full),
             "facts": full.facts,
             "best_evaluation": self._best_evaluation(full),
-            "learner": learner,
-            "learner_reason": reason or None,
+            "learner": learner.rstrip(":"),
+            "learner_reason": reason.strip("()") or None,
             "commands": commands(full),
             "seconds_left": _seconds_left(row),
             "exact": why_not is None,

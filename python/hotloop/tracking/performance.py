@@ -17,7 +17,7 @@ _SHORTEST: Final = 0.01
 
 
 def _key(run: StoredRun) -> tuple[str, str, str]:
-    learner = str(run.facts.get("learner") or "").partition(":")[0]
+    learner = str(run.facts.get("learner") or "").partition(" ")[0].rstrip(":")
     versions = run.facts.get("versions") or {}
     return run.env, learner, str(versions.get("hotloop", ""))
 

@@ -80,8 +80,9 @@ def _open(path: Path, *, trust: bool) -> Checkpoint:
 
 def inexact_reason(config: Config, events: Sequence[dict[str, Any]]) -> str | None:
     """Why a run cannot be trained again to the bit; `None` if it can."""
-    learners = {str(event.get("learner", "")).partition(":")[0] for event in events if event["event"] == "start"}
-    if config.train.algorithm == "ppo" and learners != {"native"}:
+    learners = {str(event.get("learner", "")).partition(" ")[0] for event in events if event["event"] == "start"}
+    # Version 0.1.0 wrote `native: WHY`, later ones `native (CPU)`.
+    if config.train.algorithm == "ppo" and not learners <= {"native", "native:"}:
         return "the torch learner repeats its bits under equal conditions only"
     if not is_native(config.env.name):
         return "Python envs are not repeated exactly"
