@@ -64,7 +64,7 @@ def train(
             row = measure(seconds=seconds, rounds=repeats, progress=functools.partial(progress.at, name))
             rows.append(row)
             progress.finish_part(f"{row.name}: {short(row.rate.value)} steps/s")
-    # What else the machine does can only lower a peak.
+    # Other work on the machine can only lower a peak.
     top = max(row.peak for row in rows)
     rows = [dataclasses.replace(row, peak=top) for row in rows]
     if as_json:

@@ -126,7 +126,7 @@ def evaluate(
     if as_json:
         emit("end", run=path.name, path=str(agent.path), env=agent.env, steps=agent.steps, **plain(vars(found)), **how)
     else:
-        for line in _in_words(agent, found, [*(changes or []), *(["drawn actions"] if stochastic else [])]):
+        for line in _format(agent, found, [*(changes or []), *(["drawn actions"] if stochastic else [])]):
             print(line)
     _require(found.mean, at_least)
 
@@ -240,7 +240,7 @@ def _play_python(
         raise UserError(str(error)) from None
 
 
-def _in_words(agent: Policy, found: Evaluation, special: list[str]) -> list[str]:
+def _format(agent: Policy, found: Evaluation, special: list[str]) -> list[str]:
     from hotloop.text import measured
 
     how = f" ({', '.join(special)})" if special else ""

@@ -31,7 +31,7 @@ _MOST_INDICES: Final = 3_000_000
 
 @dataclass
 class Insight:
-    """What a policy thought at each step, by seat."""
+    """The policy's outputs at each step, by seat."""
 
     values: list[list[float | None]] = field(default_factory=list)
     probabilities: list[list[list[float] | None]] = field(default_factory=list)
@@ -95,7 +95,7 @@ def _probabilities(
 
 
 class FrameRecorder:
-    """Takes the frames of an episode while it is played."""
+    """A recorder of an episode's frames while it is played."""
 
     def __init__(self, episode: Episode) -> None:
         self._episode = episode

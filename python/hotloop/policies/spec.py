@@ -79,7 +79,7 @@ class ModuleSpec:
     """A user's torch module."""
 
     module: str
-    """Where it is: `package.module:Class`."""
+    """Its import path, `package.module:Class`."""
     module_options: Mapping[str, Any]
 
     native = False

@@ -443,7 +443,7 @@ class EventOfRun(RunEvent):
 
 
 class Comparison(Answer):
-    """How runs differ, or for one run what changed in a window."""
+    """Differences between runs, or for one run the changes in a window."""
 
     runs: list[RunName]
     settings: list[Setting]

@@ -42,7 +42,7 @@ ALERT_LEVELS: Final = ("warning", "error")
 
 @dataclass
 class Watched:
-    """How far a run that somebody watches was published."""
+    """Position up to which a watched run was published."""
 
     position: int
     steps: dict[str, int]

@@ -117,7 +117,7 @@ async def compare(
     high: Annotated[float | None, Query(alias="to", allow_inf_nan=False)] = None,
     metric: Annotated[str, Query(max_length=500)] = MAIN_METRIC,
 ) -> Response:
-    """How runs differ; for one run, what changed in a window of steps, the clearest change first."""
+    """Differences between runs; for one run, changes in a window of steps, the clearest first."""
     found = services(request)
     return answer(request, await found.access.run(make_comparison, found, run, low, high, metric))
 

@@ -30,7 +30,7 @@ _MOST_CACHED: Final = 20_000
 
 
 class RowMaker:
-    """Makes rows of runs; what a run's journal does not change is computed once."""
+    """A factory of rows; parts that a run's journal does not change are computed once."""
 
     def __init__(self, store: CachedStore) -> None:
         self._store = store

@@ -34,7 +34,7 @@ class ChangePoint:
     before: float
     after: float
     score: float
-    """How much better a step describes the points than a line does: a likelihood ratio in nats."""
+    """Log-likelihood ratio, in nats, of a step over a line as a description of the points."""
 
 
 def find_change(x: NDArray[np.float64], y: NDArray[np.float64]) -> tuple[int, float, float, float] | None:
@@ -60,7 +60,7 @@ def find_change(x: NDArray[np.float64], y: NDArray[np.float64]) -> tuple[int, fl
     sums = np.cumsum(centred)
     splits = np.arange(_FEWEST, size - _FEWEST + 1)
     left = sums[splits - 1]
-    # What is left of the sum of squares when both sides are replaced by their means.
+    # Residual sum of squares with both sides replaced by their means.
     gains = left**2 / splits + left**2 / (size - splits)
     best = int(np.argmax(gains))
     split, rest = int(splits[best]), max(0.0, whole - float(gains[best]))

@@ -37,11 +37,11 @@ class ChartSeries:
     raw: bool
     """Whether every point is there as it was recorded."""
     total: int
-    """How many points are behind it."""
+    """Number of points that it summarises."""
     smooth: NDArray[np.float64] | None = None
     """The smoothed value at the last point of each bucket."""
     members: NDArray[np.int64] | None = None
-    """How many runs of a group reach each x."""
+    """Number of runs of a group that reach each x."""
     joined: Join | None = None
 
 

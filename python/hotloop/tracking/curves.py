@@ -37,7 +37,7 @@ class Buckets:
     high: NDArray[np.float64]
     mean: NDArray[np.float64]
     count: NDArray[np.int64]
-    """How many points each bucket has; of an average, how many curves reach that far."""
+    """Number of points of each bucket; of an average, the number of curves that reach that far."""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 Check = Callable[[Any], bool]
 
-# What a column of whole numbers holds.
+# Range of an integer column.
 _LARGEST: Final = 2**63 - 1
 _LONGEST_NAME: Final = 1000
 EPISODE_STATISTICS: Final = ("return_mean", "return_std", "return_min", "return_max", "length_mean")
@@ -120,14 +120,14 @@ _COMMON: Final[dict[str, Check]] = {
 
 
 def find_common_fault(event: Any) -> str:
-    """What is wrong with an event of any kind; empty if nothing is."""
+    """Return the problem of an event of any kind; empty if there is none."""
     if type(event) is not dict:
         return "it is not a JSON object"
     return _first_fault(event, _COMMON)
 
 
 def find_fault(event: dict[str, Any]) -> str:
-    """What is wrong with an event of its kind; empty if nothing is, or if only a later version knows the kind."""
+    """Return the problem of an event of its kind; empty if there is none, or if only a later version has the kind."""
     checks = _KINDS.get(event["event"])
     if checks is None:
         return ""

@@ -273,7 +273,7 @@ class Void:
 
 
 def find_void(event: Event) -> Void | None:
-    """Which of the events before this one it makes void; `None` for most events."""
+    """Return which earlier events this one makes void; `None` for most events."""
     if event["event"] == "start":
         resumed = event.get("resumed_at")
         return Void(-1, None) if resumed is None else Void(resumed, event.get("valid_bytes"))

@@ -10,13 +10,13 @@ if TYPE_CHECKING:
 
 
 def alert_counts(store: Store) -> dict[str, int]:
-    """How many warnings and errors of each kind there are."""
+    """Return the number of warnings and errors of each kind."""
     rows = store.query("SELECT kind, count(*) FROM events WHERE level IN ('warning', 'error') GROUP BY kind")
     return {kind: int(count) for kind, count in rows}
 
 
 def event_counts(store: Store, numbers: Sequence[int]) -> dict[tuple[int, str], int]:
-    """How many events of each kind these runs have."""
+    """Return the number of events of each kind of these runs."""
     if not numbers:
         return {}
     marks = ", ".join("?" * len(numbers))

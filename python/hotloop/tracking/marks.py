@@ -64,7 +64,7 @@ def alerts(store: Store, limit: int, before: float | None = None) -> list[dict[s
 
 
 def count_unseen(store: Store) -> int:
-    """How many alerts nobody has seen."""
+    """Return the number of unseen alerts."""
     if store.schema_version < _VERSION:
         seen = ""
     else:

@@ -111,7 +111,7 @@ _POSITIONS: Final = tuple(
     for table in ("metrics", "episodes", "evaluations", "checkpoints", "events", "resources")
 )
 
-# What people note about runs: tags, a note, pinned, hidden, alerts that were seen. Values are JSON.
+# Annotations of runs: tags, a note, pinned, hidden, alerts that were seen. Values are JSON.
 _MARKS: Final = (
     """CREATE TABLE marks (
         run BIGINT NOT NULL REFERENCES runs (number) ON DELETE CASCADE,

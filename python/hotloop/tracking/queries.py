@@ -38,9 +38,9 @@ class Page:
     values: list[list[Any]]
     """The values of the columns of each run."""
     total: int
-    """How many runs match."""
+    """Number of runs that match."""
     cursor: str | None
-    """Where the next page begins; `None` on the last."""
+    """Start of the next page; `None` on the last."""
 
 
 def page(
@@ -95,14 +95,14 @@ def _decode(cursor: str) -> tuple[Any, int]:
 
 @dataclass(frozen=True)
 class Changes:
-    """What changed in a store between two looks at it."""
+    """Changes in a store between two queries."""
 
     runs: list[StoredRun]
     """New runs and those with new events, without their configs."""
     deleted: list[int]
     """Numbers of runs that are gone."""
     positions: dict[int, int]
-    """How far the journal of each run has been read: what the next look is compared with."""
+    """Position up to which each run's journal has been read, for the next query."""
 
 
 def changed_since(store: Store, positions: Mapping[int, int]) -> Changes:
@@ -124,7 +124,7 @@ class BucketedSeries:
     high: NDArray[np.float64]
     mean: NDArray[np.float64]
     count: NDArray[np.int64]
-    """How many points each has."""
+    """Number of points of each bucket."""
 
 
 def bucketed(

@@ -15,7 +15,7 @@ _MEGA: Final = 2**20
 
 
 class Sampler:
-    """Takes samples; CPU usage is that since the previous sample."""
+    """A sampler of resources; CPU usage is that since the previous sample."""
 
     def __init__(self) -> None:
         self._process = psutil.Process()

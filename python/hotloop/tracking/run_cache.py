@@ -53,7 +53,7 @@ class CachedStore(Store):
             return [run for run in self._ordered if run.number in wanted]
 
     def position(self, run: StoredRun) -> int:
-        """How far the run's journal has been read: it changes with every event."""
+        """Position up to which the run's journal has been read; it changes with every event."""
         return self._positions.get(run.number, ("", 0))[1]
 
     def catch_up(self) -> None:

@@ -38,7 +38,7 @@ def comparable_metrics(store: Store, runs: Sequence[StoredRun]) -> list[str]:
 
 
 def first_difference(store: Store, one: StoredRun, other: StoredRun) -> FirstDifference:
-    """Where the records of two runs begin to differ."""
+    """The first difference between the records of two runs."""
     found: list[tuple[int, str, float, float]] = []
     is_joint = False
     for name in comparable_metrics(store, (one, other)):

@@ -405,7 +405,7 @@ class Store:
         return found
 
     def find_damage(self) -> str | None:
-        """What is wrong with the store's file, to explain an error; `None` if nothing is found."""
+        """Return the problem of the store's file, to explain an error; `None` if there is none."""
         from hotloop.tracking.store_check import find_damage
 
         if self.url.file is None:

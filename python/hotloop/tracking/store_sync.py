@@ -47,7 +47,7 @@ _MOST_NAMED: Final = 3
 
 @dataclass
 class SyncResult:
-    """What a synchronisation did."""
+    """The result of a synchronisation."""
 
     count: int = 0
     """Events that were new to the store."""

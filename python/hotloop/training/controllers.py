@@ -76,7 +76,7 @@ class Stages:
     ) -> None:
         self._stages = stages
         self._every = every
-        # What a stage does not name is as the config has it, whatever the stage before set.
+        # Options that a stage does not name return to the config's values, whatever the stage before set.
         self._env = {key: env[key] for stage in stages for key in stage.env}
         self._reward = {key: reward[key] for stage in stages for key in stage.reward}
         self._stage = 0

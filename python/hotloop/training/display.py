@@ -223,7 +223,7 @@ def introduction(report: StartReport) -> list[str]:
 
 
 def evaluating_line(report: EvaluationProgress) -> str:
-    """How far an evaluation is."""
+    """Return one line with the progress of an evaluation."""
     return f"step {short(report.steps)}: evaluating {report.done}/{report.episodes} episodes"
 
 

@@ -1,4 +1,4 @@
-"""When to save a recovery checkpoint: often enough that a kill loses about a minute, rarely enough to cost little.
+"""The schedule of recovery checkpoints: often enough that a kill loses about a minute, rarely enough to cost little.
 
 Checkpoints of a run fall on fixed counts of iterations, whatever the clock says. Recovery checkpoints come in between,
 on multiples of a power of two that follows the measured speed. They are no part of a run's results.

@@ -51,7 +51,7 @@ class Run:
     best: Evaluation | None
     """The best one; its checkpoint is what `hotloop.load(path)` takes."""
     ended: Ending
-    """Which limit ended it."""
+    """The limit that ended it."""
     config: Config
 
     @property
@@ -272,7 +272,7 @@ def now() -> str:
 
 
 def _lock(path: Path) -> int:
-    """Takes the folder; the system gives it back when the process ends, however it ends."""
+    """Lock the folder; the system releases it when the process ends, however it ends."""
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -52,7 +52,7 @@ class Verification:
     same_policy: bool
     """Whether the newest `policy.safetensors` is byte for byte the same."""
     records: int
-    """How many records, evaluations, checkpoints and events of the journal were compared."""
+    """Number of records, evaluations, checkpoints and events of the journal that were compared."""
     differences: tuple[str, ...]
     """Everything that is damaged or differs, the first few of each kind."""
     notes: tuple[str, ...]

@@ -84,7 +84,7 @@ class TorchPpo:
 
     def iterate(self, _: object = None) -> None:
         """One iteration."""
-        # Each time anew: another peer in this process may want it otherwise.
+        # Set each time: another peer in this process may change it.
         use_torch_threads(self.case.minibatch_size)
         self.learn(self.collect())
 

@@ -33,11 +33,11 @@ class Spaces:
     shape: tuple[int, ...]
     """Of one observation; empty for a state."""
     states: int
-    """How many different observations there are; 0 if they are numbers."""
+    """Number of discrete observations; 0 for other observations."""
     outputs: int
-    """How many numbers the policy puts out for a row."""
+    """Number of outputs of the policy per row."""
     choices: tuple[int, ...]
-    """How many choices each set has; empty for continuous actions."""
+    """Number of choices of each sub-action; empty for continuous actions."""
 
     @classmethod
     def of(cls, spec: EnvSpec) -> Spaces:

@@ -124,7 +124,7 @@ class Network(nn.Module):
 
     @property
     def memory_size(self) -> int:
-        """How many numbers a row remembers."""
+        """Numbers per recurrent state."""
         return sum(memory.length for memory in self._memories() if memory is not None)
 
     def _memories(self) -> list[Memory | None]:

@@ -1,1 +1,1 @@
-"""How each env is shown: one file per env, found by the env's name."""
+"""Renderers of the native envs: one module per env, found by the env's name."""

@@ -41,6 +41,6 @@ def text(scene: Scene) -> str:
 
 
 def _teams(scene: Scene) -> tuple[int, int]:
-    """How many taggers there are, and how many players in all."""
+    """Return the numbers of taggers and of all players."""
     players = scene.options["players"] or scene.options["seats"]
     return scene.options["taggers"] or players // 2, players
