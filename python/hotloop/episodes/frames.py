@@ -102,6 +102,8 @@ class FrameRecorder:
         native = is_native(episode.env)
         renderer = rendering.renderer(episode.env) if native else None
         self._draw = getattr(renderer, "draw", None)
+        self._seats = getattr(renderer, "seats", None)
+        self._seat_at: list[list[tuple[float, float]]] = []
         self._has_text = not native or hasattr(renderer, "text")
         self._table: dict[tuple[Any, ...], int] = {}
         self._frames: list[list[int]] = []
@@ -116,7 +118,10 @@ class FrameRecorder:
         """Take the current moment."""
         episode = self._episode
         if self._draw is not None:
-            self._take_drawing(self._draw(episode.scene()))
+            scene = episode.scene()
+            self._take_drawing(self._draw(scene))
+            if self._seats is not None:
+                self._seat_at.append([self._point(at) for at in self._seats(scene)])
         elif self._has_text:
             self._texts.append(episode.text())
         else:
@@ -194,7 +199,7 @@ class FrameRecorder:
             "returns": rewards.cumsum(axis=0).tolist(),
             "values": insight.values if known and insight is not None else None,
             "probabilities": insight.probabilities or None if known and insight is not None else None,
-            "seat_at": None,
+            "seat_at": self._seat_at or None,
             "seat_policies": None if policies is None else list(policies),
             "title": title,
             "checked": checked,

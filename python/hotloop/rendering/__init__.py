@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from hotloop.rendering.drawing import Drawing
+    from hotloop.rendering.drawing import Drawing, Point
 
 MODES: Final = ("ansi", "rgb_array")
 # Default steps per second for watching an env.
@@ -34,6 +34,9 @@ class Renderer(Protocol):
 
     def draw(self, scene: Scene) -> Drawing:
         """Draw a scene; all drawings of an episode have the same size."""
+
+    def seats(self, scene: Scene) -> Sequence[Point]:
+        """Return where each seat is in the drawing, so that a display can follow one."""
 
     def text(self, scene: Scene) -> str:
         """Render a scene as text; the default draws it with braille dots."""

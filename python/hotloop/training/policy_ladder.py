@@ -31,7 +31,8 @@ _FIRST_SPACING: Final = 16
 _MOST_BYTES: Final = 64 << 20
 # Seconds of training before which nothing is written: a shorter run is rebuilt in no time.
 _WORTH_IT: Final = 1.0
-# Seconds between newest policies, and for which a sign of a watcher counts.
+# Seconds between looks for a watcher, between newest policies, and for which a sign of a watcher counts.
+_LOOK_EVERY: Final = 1.0
 _LIVE_EVERY: Final = 2.0
 _WATCHED_FOR: Final = 15.0
 
@@ -106,7 +107,7 @@ class PolicyLadder:
     def leave_newest(self, session: TrainingSession) -> None:
         """Leave the current policy for whoever watches, if anyone does; called often."""
         at = time.monotonic()
-        if at - self._looked < 1.0:
+        if at - self._looked < _LOOK_EVERY:
             return
         self._looked = at
         try:

@@ -28,6 +28,13 @@ def draw(scene: Scene) -> Drawing:
     return drawing
 
 
+def seats(scene: Scene) -> list[Point]:
+    """Where every seat stands."""
+    size = scene.options["size"]
+    _, players = _teams(scene)
+    return [middle(int(scene.state["cell"][seat]), size, size) for seat in range(players)]
+
+
 def text(scene: Scene) -> str:
     """# is a wall, T a tagger, R a runner, with the numbers of their seats; x was caught there."""
     size = scene.options["size"]
