@@ -99,3 +99,13 @@ def test_a_folder_that_is_not_to_be_replaced_stays(tmp_path: Path) -> None:
         files.place_folder(target, {"two": b"2"}, replace=False)
     assert [entry.name for entry in target.iterdir()] == ["one"]
     assert [entry.name for entry in tmp_path.iterdir()] == ["run"]
+
+
+def test_nothing_is_written_through_links_that_lie_in_wait(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / f".status.{os.getpid()}").symlink_to("elsewhere/file")
+    (tmp_path / f".100.{os.getpid()}").symlink_to("elsewhere")
+    files.write_atomically(tmp_path / "status", b"1")
+    files.place_folder(tmp_path / "100", {"one": b"1"})
+    assert (tmp_path / "status").read_bytes() == (tmp_path / "100" / "one").read_bytes() == b"1"
+    assert not list((tmp_path / "elsewhere").iterdir())

@@ -60,8 +60,8 @@ def read_object(path: Path) -> dict[str, Any]:
 
 
 def write_synced(path: Path, data: bytes) -> None:
-    """Write a file and wait until it is on the disk."""
-    with path.open("wb") as file:
+    """Write a new file and wait until it is on the disk."""
+    with path.open("xb") as file:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
@@ -80,6 +80,8 @@ def write_atomically(path: Path, data: bytes) -> None:
     """Replace a file; readers see the old content or the new one, never a part."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
+        # Whatever has that name, a link perhaps, is never written through.
+        temporary.unlink(missing_ok=True)
         write_synced(temporary, data)
         temporary.replace(path)
     except OSError:
@@ -133,8 +135,10 @@ def place_folder(
     """
     temporary = (staging or target.parent) / f".{target.name}.{os.getpid()}"
     replaced = target.with_name(_replaced(target.name))
-    shutil.rmtree(temporary, ignore_errors=True)
     try:
+        if os.path.lexists(temporary):
+            _remove(temporary)
+        temporary.mkdir(parents=True)
         for name, data in files.items():
             (temporary / name).parent.mkdir(parents=True, exist_ok=True)
             if durable:

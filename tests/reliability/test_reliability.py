@@ -20,7 +20,7 @@ SHORT: list[tuple[Attack, int]] = [
     (Mutations(), 4),
     (Forgeries(), 12),
     (Trust(shown=False), 12),
-    (Hostile(), 12),
+    (Hostile(), 9),
     (Calls(), 500),
 ]
 
