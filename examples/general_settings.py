@@ -4,8 +4,9 @@
     python examples/general_settings.py Hopper-v5 --seeds 1  # one of them
     python examples/general_settings.py Hopper-v5 --set ppo.gae_lambda=0.9 --home trial   # with a change
 
-Runs that are finished already are taken as they are, so it can be interrupted and called again. Several runs go on at
-once, each with one thread and one worker process, which does not change their results.
+Needs `pip install "gymnasium[mujoco,box2d]" minigrid`. Finished runs are taken as they are, so it can be interrupted and
+called again. Several runs go on at once, each with one thread and one worker process, which does not change their
+results.
 """
 
 import argparse
@@ -13,6 +14,9 @@ import statistics
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
+
+import gymnasium
 
 import hotloop
 
@@ -23,20 +27,29 @@ TASKS: dict[str, tuple[int, float | None]] = {
     "Walker2d-v5": (1_000_000, None),
     "LunarLander-v3": (1_500_000, 200.0),
     "BipedalWalker-v3": (1_000_000, None),
-    "minigrid:MiniGrid-DoorKey-5x5-v0": (500_000, 0.9),
+    "MiniGrid-DoorKey-5x5-v0": (500_000, 0.9),
 }
+
+
+def minigrid() -> gymnasium.Env[Any, Any]:
+    """Return MiniGrid's door and key without the text of the mission, which is always the same."""
+    from minigrid.wrappers import ImgObsWrapper
+
+    wrapped: gymnasium.Env[Any, Any] = ImgObsWrapper(gymnasium.make("MiniGrid-DoorKey-5x5-v0"))
+    return wrapped
 
 
 def train(task: str, seed: int, home: str, changes: list[str]) -> tuple[int, float]:
     """Return the steps, and the mean return of the last evaluation: 100 episodes with the most probable actions."""
     steps, until = TASKS[task]
-    name = f"{task.rpartition(':')[2]}-{seed}"
+    name = f"{task}-{seed}"
+    env = "general_settings:minigrid" if task.startswith("MiniGrid") else f"gymnasium:{task}"
     config = ["runner.num_threads=1", "runner.num_workers=1", *changes]
     if (Path(home) / "runs" / name).exists():
         run = hotloop.train(resume=name, home=home, progress=False)
     else:
         run = hotloop.train(
-            f"gymnasium:{task}",
+            env,
             steps=steps,
             until=until,
             seed=seed,
