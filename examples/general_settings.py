@@ -4,7 +4,7 @@
     python examples/general_settings.py Hopper-v5 --seeds 1  # one of them
     python examples/general_settings.py Hopper-v5 --set ppo.gae_lambda=0.9 --home trial   # with a change
 
-Needs `pip install "gymnasium[mujoco,box2d]" minigrid`. Finished runs are taken as they are, so it can be interrupted and
+Needs `pip install "gymnasium[mujoco,box2d]" minigrid`. Finished runs are taken as they are: it can be interrupted and
 called again. Several runs go on at once, each with one thread and one worker process, which does not change their
 results.
 """

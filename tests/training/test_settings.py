@@ -40,7 +40,7 @@ class Start(Callback):
 
 def chosen(spec: EnvSpec, speed: float | None = FAST, **changes: Any) -> tuple[Config, str]:
     config = load_config(PYTHON, overrides={key.replace("__", "."): value for key, value in changes.items()})
-    settings, why = choose(Facts(spec, speed), config)
+    settings, why = choose(Facts(spec, speed, is_native=speed is None), config)
     return fill(config, settings), why
 
 
@@ -161,6 +161,19 @@ def test_the_speed_of_an_env_is_measured_with_actions_that_it_allows() -> None:
     facts = look_at(load_config(f"{__name__}:Masked", overrides={"runner.num_workers": 0}))
     assert facts.steps_per_second is not None
     assert facts.steps_per_second > 0
+
+
+class Failing(Masked):
+    """An env that never gets through a step."""
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        raise RuntimeError("out of order")
+
+
+def test_an_env_that_keeps_failing_is_left_to_the_run_to_report() -> None:
+    facts = look_at(load_config(f"{__name__}:Failing", overrides={"runner.restart_limit": 2}))
+    assert facts.steps_per_second is None
+    assert choose(facts, load_config(PYTHON))[1] == "discrete actions"
 
 
 def test_an_env_that_cannot_be_made_is_reported_before_there_is_a_run(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from hotloop import _core
 from hotloop.config.loader import general_settings, given_keys, packaged_defaults, with_changes
 from hotloop.envs.registry import is_native
 from hotloop.envs.spec import EnvSpec, native_spec
-from hotloop.errors import ConfigError
+from hotloop.errors import ConfigError, EnvError, WorkersFailedError
 from hotloop.policies.spec import takes_cnn
 from hotloop.text import measured, short
 from hotloop.training.sources import make_runner
@@ -41,7 +41,8 @@ class Facts(NamedTuple):
 
     spec: EnvSpec
     steps_per_second: float | None
-    """Measured speed of one Python env; None for native code, which is always fast."""
+    """Measured speed of one Python env; None for native code, and where faults kept it from being measured."""
+    is_native: bool = False
 
 
 def settle(config: Config, note: Callable[[str], object]) -> Config:
@@ -64,7 +65,7 @@ def look_at(config: Config) -> Facts:
     """Return an env's spaces and, for a Python env, its speed, measured in a worker process."""
     if is_native(config.env.name):
         try:
-            return Facts(native_spec(config.env.name, config.env.options), None)
+            return Facts(native_spec(config.env.name, config.env.options), None, is_native=True)
         except ValueError as error:
             raise ConfigError(f"env: {error}") from None
     # Faults are for the run itself to report.
@@ -76,15 +77,19 @@ def look_at(config: Config) -> Facts:
         runner.close()
 
 
-def _measure(runner: ProcessRunner) -> float:
-    """Return the steps per second of one env."""
-    _, info = runner.reset(seed=0)
+def _measure(runner: ProcessRunner) -> float | None:
+    """Return the steps per second of one env; None if it fails so often that the run itself has to report it."""
     runner.action_space.seed(0)
     sampled = runner.action_space.sample()
-    steps, start = 0, time.perf_counter()
-    while (seconds := time.perf_counter() - start) < _TRIAL or not steps:
-        _, _, _, _, info = runner.step(_allowed(sampled, info.get("action_mask"), runner.env_spec))
-        steps += 1
+    steps = 0
+    try:
+        _, info = runner.reset(seed=0)
+        start = time.perf_counter()
+        while (seconds := time.perf_counter() - start) < _TRIAL or not steps:
+            _, _, _, _, info = runner.step(_allowed(sampled, info.get("action_mask"), runner.env_spec))
+            steps += 1
+    except (EnvError, WorkersFailedError):
+        return None
     return steps / seconds
 
 
@@ -99,7 +104,7 @@ def _allowed(actions: NDArray[Any], mask: NDArray[Any] | None, spec: EnvSpec) ->
 
 def choose(facts: Facts, config: Config) -> tuple[dict[str, dict[str, Any]], str]:
     """Return general settings for an env, and the reason."""
-    spec, speed = facts
+    spec, speed = facts.spec, facts.steps_per_second
     if takes_cnn(config.policy, spec.observation):
         kind, why = "images", "image observations"
     elif spec.action.choices:
@@ -107,7 +112,7 @@ def choose(facts: Facts, config: Config) -> tuple[dict[str, dict[str, Any]], str
     else:
         kind, why = "continuous", "continuous actions"
     layers = [general_settings(kind)]
-    if speed is None and kind != "images":
+    if facts.is_native and kind != "images":
         layers.append(general_settings("fast"))
     if spec.seats > 1:
         layers.append(general_settings("agents"))
@@ -126,7 +131,11 @@ def choose(facts: Facts, config: Config) -> tuple[dict[str, dict[str, Any]], str
         horizon = max(_SHORTEST_HORIZON, steps // envs)
         settings["track"]["interval"] = 1
     settings["runner"]["num_envs"], settings["ppo"]["horizon"] = envs, horizon
-    return settings, f"{why}, {'native code' if speed is None else f'{short(speed)} steps/s per env'}"
+    if facts.is_native:
+        why += ", native code"
+    elif speed is not None:
+        why += f", {short(speed)} steps/s per env"
+    return settings, why
 
 
 def fill(config: Config, settings: Mapping[str, Mapping[str, Any]]) -> Config:
