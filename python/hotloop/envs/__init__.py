@@ -1,1 +1,1 @@
-"""What can be played: the registry of native envs, and their faces in Gymnasium and Stable-Baselines3."""
+"""Envs: the registry of native ones, specs, adapters for other libraries, and compiled envs."""

@@ -1,4 +1,4 @@
-"""The structs of `hotloop.h` as ctypes knows them."""
+"""The structs of `hotloop.h` for ctypes."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class Env(ctypes.Structure):
 
 
 def tell(words: str, address: int, room: int) -> int:
-    """Writes words to where C asked for them; gives how many bytes they are."""
+    """Write text to a buffer of C; return its length in bytes."""
     data = words.encode()[:room]
     ctypes.memmove(address, data, len(data))
     return len(data)

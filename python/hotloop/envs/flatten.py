@@ -65,7 +65,7 @@ class _Leaf:
         return value
 
     def choices(self, value: Any) -> NDArray[np.int64]:
-        """Counted from 0."""
+        """Return choices that count from 0."""
         given = np.ravel(np.asarray(value))
         if given.dtype.kind not in "iub":
             raise TypeError(f"a choice of {self.space} is {value!r}: expected whole numbers")
@@ -90,7 +90,7 @@ class _Leaf:
                 first += n
 
     def decode(self, flat: NDArray[Any]) -> Any:
-        """From one-hot parts, bits or amounts."""
+        """Return the value from one-hot parts, bits or real numbers."""
         if not self.sets:
             return self.amounts(flat)
         if self.binary:
@@ -107,11 +107,11 @@ class _Leaf:
         return given.astype(space.dtype).reshape(space.shape)
 
     def chosen(self, choices: NDArray[np.int64]) -> Any:
-        """From choices counted from 0."""
-        told = choices + self.starts
+        """Return the value from choices that count from 0."""
+        values = choices + self.starts
         if isinstance(self.space, spaces.Discrete):
-            return int(told[0])
-        return told.astype(self.space.dtype).reshape(self.space.shape)
+            return int(values[0])
+        return values.astype(self.space.dtype).reshape(self.space.shape)
 
 
 def _leaves(space: Any, *, one_hot: bool, path: tuple[Any, ...] = ()) -> list[_Leaf]:
@@ -141,7 +141,7 @@ def _rebuilt(space: Any, values: dict[tuple[Any, ...], Any], path: tuple[Any, ..
 
 
 class FlatObservation:
-    """How observations of a space reach a policy; `spec` is the space that the policy sees."""
+    """Conversion of observations of a space for a policy; `spec` is the space that the policy gets."""
 
     def __init__(self, space: spaces.Space[Any]) -> None:
         self._given = space
@@ -149,7 +149,7 @@ class FlatObservation:
         self.spec: Observation
         self.dtype: np.dtype[Any] = np.dtype(np.float32)
         self.plain = True
-        """Whether arrays are taken as they are."""
+        """Whether arrays need no conversion."""
         match space:
             case spaces.Discrete():
                 self.shape: tuple[int, ...] = ()
@@ -183,7 +183,7 @@ class FlatObservation:
 
     @property
     def own(self) -> str | None:
-        """The space as JSON text; `None` if policies see its observations as they are."""
+        """The space as JSON; `None` if its observations need no conversion."""
         same = self.plain or (isinstance(self.space, spaces.Discrete) and not self.start)
         return None if same else json.dumps(space_to_json(self._given))
 
@@ -203,7 +203,7 @@ class FlatObservation:
         return parts
 
     def flatten(self, obs: Any) -> Any:
-        """What the policy is shown."""
+        """Return the observation for the policy."""
         if self.shape == () and isinstance(self.space, spaces.Discrete):
             return int(_Leaf(self.space, (), one_hot=False).choices(obs)[0])
         if self.plain:
@@ -230,7 +230,7 @@ class FlatObservation:
         return flat
 
     def unflatten(self, flat: Any) -> Any:
-        """The observation that was flattened."""
+        """Return the observation that was flattened."""
         if isinstance(self.space, spaces.Discrete):
             return int(flat) + self.start
         if self.plain:
@@ -241,7 +241,7 @@ class FlatObservation:
 
 
 class FlatAction:
-    """How a policy's decisions become actions of a space."""
+    """Conversion of a policy's actions to those of a space."""
 
     def __init__(self, space: spaces.Space[Any]) -> None:
         self.space = space
@@ -263,10 +263,10 @@ class FlatAction:
         else:
             self.spec = MultiDiscreteAction(tuple(sets))
         self.single = isinstance(space, spaces.Discrete)
-        """Whether a decision is one whole number."""
+        """Whether a policy's action is one integer."""
 
     def unflatten(self, flat: Any) -> Any:
-        """The env's action for what a policy decided."""
+        """Return the env's action for a policy's action."""
         if self.single:
             return int(flat) + self.start
         first, values = 0, {}
@@ -279,7 +279,7 @@ class FlatAction:
 
     @property
     def own(self) -> str | None:
-        """The space as JSON text; `None` if its actions are decided on as they are."""
+        """The space as JSON; `None` if its actions need no conversion."""
         space = self.space
         match space:
             case spaces.Discrete():
@@ -293,7 +293,7 @@ class FlatAction:
         return None if same else json.dumps(space_to_json(space))
 
     def flatten(self, action: Any) -> Any:
-        """What a policy would have decided to do this."""
+        """Return the policy's action for an env's action."""
         if self.single:
             return int(action) - self.start
         parts = []

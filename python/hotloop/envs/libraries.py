@@ -1,4 +1,4 @@
-"""Shared libraries with an env in them: opened, asked for their table, and asked to show a state."""
+"""Envs in shared libraries: loading, their function table, and rendering of states."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
     from hotloop.envs.scene import Scene
 
-# The longest text that a library may show of a state.
+# Longest text that a library may return for a state.
 _ROOM = 1 << 16
 _tables: dict[str, abi.Env] = {}
 
 
 def open_library(name: str, path: Path) -> None:
-    """Loads a library, which executes what it does on loading, and takes in its env under that name."""
+    """Load a library, which executes its initialisers, and register its env under that name."""
     if not path.is_file():
         raise ConfigError(f"there is no library {path}")
     try:
@@ -43,13 +43,13 @@ def open_library(name: str, path: Path) -> None:
 
 
 class LibraryRenderer:
-    """Shows states as their library does."""
+    """Renders states by their library's function."""
 
     def __init__(self, table: abi.Env) -> None:
         self._table = table
 
     def text(self, scene: Scene) -> str:
-        """The state in words."""
+        """Return the state as text."""
         table = self._table
         state = ctypes.create_string_buffer(table.state_bytes + table.state_alignment)
         start = -ctypes.addressof(state) % table.state_alignment
@@ -67,13 +67,13 @@ class LibraryRenderer:
 
 
 def renderer(name: str) -> LibraryRenderer | None:
-    """How the env of a loaded library shows itself, if it does."""
+    """Return the renderer of a loaded library's env, if it has one."""
     table = _tables.get(name)
     return None if table is None or not table.render else LibraryRenderer(table)
 
 
 def _places(table: abi.Env, state: Mapping[str, Any]) -> list[tuple[str, int]]:
-    """The fields of a state and where they lie; the bytes that no field names are called by their place."""
+    """Return the fields of a state with their offsets; bytes outside of all fields are named by their offset."""
     places = {table.fields[i].name.decode(): table.fields[i].offset for i in range(table.field_count)}
     places |= {name: int(name.removeprefix("bytes_")) for name in state if name.startswith("bytes_")}
     return [(name, offset) for name, offset in places.items() if name in state]

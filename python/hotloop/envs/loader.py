@@ -1,4 +1,4 @@
-"""Envs whose code is brought along: `native:PATH` and `compiled:FILE.py:NAME`. Loading one executes its code.
+"""Envs from users' files: `native:PATH` and `compiled:FILE.py:NAME`. Loading one executes its code.
 
 A name is made whole when a person says it, so that a run keeps one that means the same everywhere; code is loaded when
 a person names the env, or goes on with a run that is trusted, and never when arrays are read.
@@ -22,18 +22,18 @@ COMPILED: Final = "compiled:"
 
 
 def brings_code(env: str) -> bool:
-    """Whether an env of that name is played by code of its own, on the threads of the native runner."""
+    """Return whether an env of that name comes from a user's file and runs on the threads of the native runner."""
     return env.startswith((NATIVE, COMPILED))
 
 
 def names_code(env: str) -> bool:
-    """Whether playing an env of that name executes code that the name leads to: not so our own, and Gymnasium's ids."""
+    """Return whether making an env of that name executes code that the name refers to, unlike native envs and ids."""
     library, colon, rest = env.partition(":")
     return bool(colon) and (library != "gymnasium" or ":" in rest)
 
 
 def whole_name(env: str) -> str:
-    """The name with its path made absolute, and with `compiled:` if that is what it leads to; nothing is executed."""
+    """Return the name with an absolute path, and with `compiled:` if it refers to such a class; executes nothing."""
     if env.startswith(NATIVE):
         return NATIVE + str(Path(env.removeprefix(NATIVE)).expanduser().absolute())
     source, colon, name = env.removeprefix(COMPILED).rpartition(":")
@@ -49,7 +49,7 @@ def whole_name(env: str) -> str:
 
 
 def load_env(env: str) -> str:
-    """Makes an env known that brings its code, if it does and is not yet; gives its whole name."""
+    """Load and register an env from a user's file, unless that was done; return its full name."""
     name = whole_name(env)
     if not brings_code(name) or _core.has_env(name):
         from hotloop.envs import given
@@ -83,7 +83,7 @@ def name_of(env: object) -> str:
 
 
 def _imported(name: str) -> CompiledEnv:
-    """The compiled env that a whole name stands for."""
+    """Return the compiled env of a full name."""
     from hotloop.code import named_code
     from hotloop.envs.compiled import CompiledEnv
     from hotloop.errors import ConfigError
@@ -100,7 +100,7 @@ def _imported(name: str) -> CompiledEnv:
 
 
 def _executed(path: Path) -> Any:
-    """The module in a file, whose folder counts for its imports as that of a script does."""
+    """Return the module in a file; its folder is searched for imports, as for a script."""
     import importlib.util
 
     from hotloop.errors import ConfigError
@@ -123,7 +123,7 @@ def _executed(path: Path) -> Any:
 
 
 def _module_file(module: str) -> Path | None:
-    """Where a module's source lies, found without importing anything."""
+    """Return the path of a module's source without importing anything."""
     from importlib.machinery import PathFinder
 
     if not all(part.isidentifier() for part in module.split(".")):
@@ -139,7 +139,7 @@ def _module_file(module: str) -> Path | None:
 
 
 def _declares(path: Path | None, name: str) -> bool:
-    """Whether a source has a class of that name that is decorated with `compiled(...)`."""
+    """Return whether a source has a class of that name that is decorated with `compiled(...)`."""
     if path is None or path.suffix != ".py" or not path.is_file():
         return False
     try:
@@ -153,14 +153,14 @@ def _declares(path: Path | None, name: str) -> bool:
 
 
 def short_name(env: str) -> str:
-    """What a person would call it: the name of the file, or of what it has."""
+    """Return the short name for people: that of the file or of the class."""
     if env.startswith(NATIVE):
         return Path(env.removeprefix(NATIVE)).stem
     return env.rpartition(":")[2] if brings_code(env) else env
 
 
 def renderer(env: str) -> TextRenderer | None:
-    """How an env that brings its code shows itself, if it does."""
+    """Return the renderer of an env from a user's file, if it has one."""
     if env.startswith(COMPILED):
         from hotloop.envs.compiled import loaded
 

@@ -1,4 +1,4 @@
-"""Puts the native envs into Gymnasium's registry, under `hotloop/`, without importing Gymnasium before others do."""
+"""Registration of the native envs with Gymnasium, under `hotloop/`, without importing it before the user does."""
 
 import importlib.util
 import sys
@@ -10,13 +10,13 @@ from hotloop import _core
 
 
 def register_gymnasium() -> None:
-    """Registers every native env with Gymnasium; those that are there already are left alone."""
+    """Register every native env with Gymnasium, except those that are registered already."""
     from gymnasium.envs.registration import register, registry
 
     for env in _core.list_envs():
         id = f"hotloop/{env['gymnasium_id']}"
         if id not in registry:
-            # The core ends episodes at their limit itself (option `max_steps`): no TimeLimit wrapper on top.
+            # The core truncates episodes itself (option `max_steps`): no TimeLimit wrapper is needed.
             register(
                 id,
                 entry_point="hotloop.integrations.gymnasium:NativeEnv",
@@ -26,7 +26,7 @@ def register_gymnasium() -> None:
 
 
 def register_when_gymnasium_is_imported() -> None:
-    """Registers now if Gymnasium is there, else as soon as it is imported."""
+    """Register now if Gymnasium is imported, otherwise as soon as it is."""
     if "gymnasium" in sys.modules:
         register_gymnasium()
     else:
@@ -34,7 +34,7 @@ def register_when_gymnasium_is_imported() -> None:
 
 
 class _Gymnasium:
-    """An import hook that waits for Gymnasium, once."""
+    """An import hook that waits for the import of Gymnasium."""
 
     @classmethod
     def find_spec(

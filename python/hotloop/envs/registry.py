@@ -1,4 +1,4 @@
-"""The envs there are, by name. Loads neither NumPy nor Gymnasium, so that listing them is instant."""
+"""The registry of envs by name. Loads neither NumPy nor Gymnasium, so that listing them is instant."""
 
 import difflib
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class OptionEntry:
     about: str
     default: bool | int | float | str | list[int]
     fixed: bool
-    """Whether it fixes the spaces, and so cannot change while a runner lives."""
+    """Whether the spaces depend on it, so that it cannot change during the life of a runner."""
     low: float | None
     high: float | None
     choices: tuple[str, ...] | None
@@ -37,26 +37,26 @@ class EnvEntry:
     name: str
     about: str
     gymnasium_id: str
-    """Its id in Gymnasium's registry; empty for one that brings its code."""
+    """Its id in Gymnasium's registry; empty for an env from a user's file."""
     seats: int
     """Rows per env."""
     observation: str
     action: str
     masked: bool
-    """Whether some actions are illegal at times; `info["action_mask"]` tells which."""
+    """Whether the env has action masks (`info["action_mask"]`)."""
     terms: tuple[str, ...]
-    """What the reward is the weighted sum of."""
+    """Reward terms, whose weighted sum is the reward."""
     metrics: tuple[str, ...]
-    """What is measured once per episode."""
+    """Quantities that are measured once per episode."""
     infos: tuple[str, ...]
-    """Info arrays that can be asked for."""
+    """Info arrays that can be requested."""
     state: tuple[str, ...]
     """Fields of `get_state` and `set_state`."""
     options: tuple[OptionEntry, ...]
 
 
 def list_envs() -> list[EnvEntry]:
-    """Every native env.
+    """Return all native envs.
 
     >>> [env.name for env in list_envs()][:3]
     ['cartpole', 'mountain-car', 'acrobot']
@@ -65,7 +65,7 @@ def list_envs() -> list[EnvEntry]:
 
 
 def env_entry(name: str) -> EnvEntry:
-    """One env: a native one, or one that brings its code and was loaded."""
+    """Return an env: a native one, or one from a user's file that was loaded."""
     return _entry(_core.env_entry(name))
 
 
@@ -113,12 +113,12 @@ def _shape_text(shape: tuple[int, ...]) -> str:
 
 
 def is_native(env: str) -> bool:
-    """Whether an env of that name is stepped by native threads; `gymnasium:ID`, `module:factory` and others are not."""
+    """Return whether an env is stepped by native threads, unlike `gymnasium:ID`, `module:factory` and others."""
     return ":" not in env or brings_code(env)
 
 
 def native_name(env: object) -> str:
-    """The name, if it is one of a native env; otherwise an error that says what would do."""
+    """Return the name of a native env; raise an error that suggests one otherwise."""
     names = {entry["name"]: entry["gymnasium_id"] for entry in _core.list_envs()}
     if not isinstance(env, str):
         raise TypeError(f"env is {env!r}: expected the name of a native env: {', '.join(names)}")

@@ -22,19 +22,19 @@ class Scene:
     state: Mapping[str, NDArray[Any]]
     """The fields of its state; `elapsed_steps` is among them."""
     actions: NDArray[Any] | None = None
-    """What each seat did in the step that led here; `None` at the start of an episode, or if it is not known."""
+    """Actions of the last step, by seat; `None` at the start of an episode, or if they are not known."""
 
     def number(self, field: str) -> float:
-        """A field of the state that is one number."""
+        """Return a scalar field of the state as a float."""
         return float(self.state[field].item())
 
     def whole(self, field: str) -> int:
-        """A field of the state that is one whole number."""
+        """Return a scalar field of the state as an int."""
         return int(self.state[field].item())
 
 
 class TextRenderer(Protocol):
-    """The way an env with code of its own shows itself."""
+    """The renderer of an env from a user's file."""
 
     def text(self, scene: Scene) -> str:
         """Return the scene as text."""
@@ -43,7 +43,7 @@ class TextRenderer(Protocol):
 def scenes(
     env: str, pool: _core.Pool, options: Mapping[str, Any], actions: NDArray[Any] | None = None, *, seats: int = 1
 ) -> list[Scene]:
-    """Every env of a pool; `actions` has an entry per row."""
+    """Return the scene of every env of a pool; `actions` has an entry per row."""
     state = pool.get_state()
     count = len(next(iter(state.values())))
     return [

@@ -42,14 +42,14 @@ def action_space(action: Action, start: int = 0) -> Space[Any]:
 
 
 class LegalDiscrete(spaces.Discrete):
-    """The choices of an env with masks: all of them belong to the space, but those drawn at random are legal now."""
+    """A discrete space with masks: samples are legal now, but all choices belong to the space."""
 
     def __init__(self, n: int) -> None:
         super().__init__(n)
         self.legal: NDArray[np.int8] | None = None
 
     def sample(self, mask: NDArray[np.int8] | None = None, probability: Any = None) -> np.int64:
-        """A random choice; what is legal now is the mask, unless another one or probabilities are given."""
+        """Return a random choice that is legal now, unless another mask or probabilities are given."""
         if mask is None and probability is None:
             mask = self.legal
         return super().sample(mask, probability)

@@ -64,7 +64,7 @@ class NativeEnv(gymnasium.Env[Any, Any]):
         self._seeded = True
         self._taken = None
         obs, info = self._pool.reset()
-        return self._seen(obs), self._told(info)
+        return self._observation(obs), self._info(info)
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Take one action; after the end of an episode call `reset` first."""
@@ -77,7 +77,7 @@ class NativeEnv(gymnasium.Env[Any, Any]):
         obs, reward, terminated, truncated, info = self._pool.step(actions)
         if self.render_mode is not None:
             self._taken = actions.copy()
-        return self._seen(obs), float(reward[0]), bool(terminated[0]), bool(truncated[0]), self._told(info)
+        return self._observation(obs), float(reward[0]), bool(terminated[0]), bool(truncated[0]), self._info(info)
 
     def render(self) -> Any:
         """Return the current state as text or as an array of height, width and RGB, depending on `render_mode`."""
@@ -89,19 +89,19 @@ class NativeEnv(gymnasium.Env[Any, Any]):
         (scene,) = scenes(self._name, self._pool, self._pool.options(), self._taken)
         return as_text(scene) if self.render_mode == "ansi" else as_picture(scene)
 
-    def _seen(self, obs: NDArray[Any]) -> Any:
+    def _observation(self, obs: NDArray[Any]) -> Any:
         return int(obs[0]) if self._number else obs[0]
 
-    def _told(self, info: dict[str, Any]) -> dict[str, Any]:
-        told = {name: values[0] for name, values in info.items() if name != "infos"}
+    def _info(self, info: dict[str, Any]) -> dict[str, Any]:
+        entries = {name: values[0] for name, values in info.items() if name != "infos"}
         if self._legal is not None:
-            self._legal.legal = told["action_mask"]
+            self._legal.legal = entries["action_mask"]
         start = 0
         for name, length in zip(self._infos, self._lengths, strict=True):
             values = info["infos"][0, start : start + length]
-            told[name] = float(values[0]) if length == 1 else values
+            entries[name] = float(values[0]) if length == 1 else values
             start += length
-        return told
+        return entries
 
     def close(self) -> None:
         """Free the env; may be called more than once."""

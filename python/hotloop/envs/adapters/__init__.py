@@ -1,1 +1,1 @@
-"""Envs of other libraries as rows. Runs in worker processes: imports nothing of this package but what stands here."""
+"""Adapters of other libraries' envs. They run in worker processes, and import only what a foreign interpreter has."""

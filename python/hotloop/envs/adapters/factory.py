@@ -1,4 +1,4 @@
-"""From what a person names (`gymnasium:CartPole-v1`, `module:factory`, a callable) to an adapted env."""
+"""Making and adapting envs from names (`gymnasium:CartPole-v1`, `module:factory`) and callables."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class AdapterEntry:
-    """A kind of env that does not come with Hotloop."""
+    """A kind of env from another library."""
 
     prefix: str
     what: str
-    """What stands after the prefix, and what it is for."""
+    """The form of a name after the prefix, and its purpose."""
     module: str | None
-    """What must be installed."""
+    """Packages that must be installed."""
     install: str
 
 
@@ -53,7 +53,7 @@ ADAPTERS: Final = (
 
 
 def adapter_of(name: str) -> AdapterEntry | None:
-    """The adapter of that name; `None` for names without a colon, which are native."""
+    """Return the adapter for a name; `None` for names without a colon, which are native."""
     if ":" not in name:
         return None
     return next(entry for entry in ADAPTERS if name.startswith(entry.prefix))
@@ -93,7 +93,7 @@ def _make(prefix: str, rest: str, options: Mapping[str, Any]) -> Any:
 
 
 def factory(path: str) -> Any:
-    """What `module:name` or `module:Class.method` stands for."""
+    """Return the object that `module:name` or `module:Class.method` refers to."""
     module, colon, name = path.partition(":")
     if not module or not colon or not name:
         raise ValueError(f"{path!r} does not name a factory: expected MODULE:FACTORY")
@@ -110,7 +110,7 @@ def factory(path: str) -> Any:
 
 def adapt(env: Any, wrap: Mapping[str, Any] | None = None) -> Adapted:
     """Return the adapted form of an env of any kind, with the wrappers that `wrap` asks for."""
-    # PufferLib's wrappers of single envs flatten, as is done here, but hide which end was by a time limit.
+    # PufferLib's wrappers of single envs flatten, as is done here, but hide which episodes were truncated.
     if _has(env, "emulated") and env.emulated and hasattr(env, "env"):
         return adapt(env.env, wrap)
     adapter: Callable[[Any], Adapted] = _adapter_class(env)
@@ -154,7 +154,7 @@ def _adapter_class(env: Any) -> Any:
 
 
 def _has(env: Any, *names: str) -> bool:
-    """Whether it has one of these. Wrappers of older Gymnasiums warn when asked for what they may not have."""
+    """Return whether an object has one of these attributes, without the warnings of older Gymnasium wrappers."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return any(hasattr(env, name) for name in names)

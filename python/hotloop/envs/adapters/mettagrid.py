@@ -11,7 +11,7 @@ import numpy as np
 
 from hotloop.envs.adapters.seats import Seats
 
-# What MettaGrid's core takes.
+# The dtype of MettaGrid's actions.
 _SEEDS: Final = 2**31
 
 
@@ -27,15 +27,15 @@ class MettaGridEnv(Seats):
         self.env = self
         self.config = config
         self.simulation: Any = None
-        told = PolicyEnvInterface.from_mg_cfg(config)
-        count = int(told.num_agents)
-        super().__init__(list(range(count)), [told.observation_space] * count, [told.action_space] * count)
-        self._names = told.action_names
+        interface = PolicyEnvInterface.from_mg_cfg(config)
+        count = int(interface.num_agents)
+        super().__init__(list(range(count)), [interface.observation_space] * count, [interface.action_space] * count)
+        self._names = interface.action_names
         self._over = np.zeros(count, np.bool_)
         self._random = np.random.default_rng(0)
 
     def reset(self, seed: int | None, options: dict[str, Any] | None) -> None:
-        """Builds a map and starts an episode on it: with that seed, or the next that follows from the last one."""
+        """Build a map and start an episode on it, with that seed or the next one derived from the last."""
         from mettagrid.simulator import Simulation
 
         if seed is not None:
@@ -68,7 +68,7 @@ class MettaGridEnv(Seats):
         )
 
     def step(self, actions: Any) -> bool:
-        """Plays the actions of all agents."""
+        """Step all agents."""
         buffers, rows, over = self._buffers, self.rows, self._over
         buffers.actions[:] = self._ids[actions]
         self.simulation.step()
@@ -85,7 +85,7 @@ class MettaGridEnv(Seats):
         self.rows.info_given.fill(False)
 
     def render(self) -> str:
-        """The whole map in characters, as MettaGrid's own terminal view draws it."""
+        """Return the whole map as text, as in MettaGrid's own terminal view."""
         from mettagrid.renderer.miniscope.buffer import MapBuffer
         from mettagrid.renderer.miniscope.symbol import DEFAULT_SYMBOL_MAP
 
@@ -94,7 +94,7 @@ class MettaGridEnv(Seats):
         return str(MapBuffer(symbols, shown.map_height, shown.map_width).render_full_map(shown.grid_objects()))
 
     def close(self) -> None:
-        """Ends the simulation."""
+        """Close the simulation."""
         if self.simulation is not None:
             self.simulation.close()
             self.simulation = None

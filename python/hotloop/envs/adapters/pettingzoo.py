@@ -1,4 +1,4 @@
-"""PettingZoo envs: a row for each agent that can ever play; who is dead or waits for its turn does not decide."""
+"""PettingZoo envs: a row for each possible agent; dead agents and those that wait for their turn do not decide."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ class ParallelEnv(Seats):
         self._over = np.zeros(len(self.agents), np.bool_)
 
     def reset(self, seed: int | None, options: dict[str, Any] | None) -> None:
-        """Starts an episode."""
+        """Start an episode."""
         obs, infos = self._env.reset(seed=seed, options=options)
         self._over[:] = False
         self._look(obs, infos)
 
     def step(self, actions: Any) -> bool:
-        """Plays the actions of those who live."""
+        """Step all living agents."""
         alive = set(self._env.agents)
         decided = {
             agent: self.decode(seat, action)
@@ -59,12 +59,12 @@ class ParallelEnv(Seats):
         }
         obs, rewards, terminated, truncated, infos = self._env.step(decided)
         rows, over = self.rows, self._over
-        # Written as a whole, which costs less than a number at a time.
+        # Written as one array, which is faster than single numbers.
         rows.reward[:] = [number(rewards.get(agent, 0.0)) for agent in self.agents]
         ends = np.array([agent in alive and bool(terminated.get(agent, False)) for agent in self.agents])
         limits = np.array([agent in alive and bool(truncated.get(agent, False)) for agent in self.agents])
         if left := alive.difference(self._env.agents):
-            # Some envs take agents away without a word.
+            # Some envs remove agents without reporting their end.
             ends |= np.array([agent in left for agent in self.agents]) & ~limits
         np.greater(ends, over, out=rows.terminated)
         np.greater(limits, over | ends, out=rows.truncated)
@@ -81,7 +81,7 @@ class ParallelEnv(Seats):
                 self.blank(seat)
 
     def close(self) -> None:
-        """Closes the env."""
+        """Close the env."""
         self._env.close()
 
 
@@ -97,7 +97,7 @@ class AecEnv(Seats):
         self._over = np.zeros(len(self.agents), np.bool_)
 
     def reset(self, seed: int | None, options: dict[str, Any] | None) -> None:
-        """Starts an episode."""
+        """Start an episode."""
         self._env.reset(seed=seed, options=options)
         self._over[:] = False
         for seat in range(len(self.agents)):
@@ -105,7 +105,7 @@ class AecEnv(Seats):
         self._turn()
 
     def step(self, actions: Any) -> bool:
-        """Plays the action of the agent whose turn it is."""
+        """Step the agent whose turn it is."""
         env, rows = self._env, self.rows
         seat = self._seat[env.agent_selection]
         env.step(self.decode(seat, actions[seat]))
@@ -116,7 +116,7 @@ class AecEnv(Seats):
                 rows.truncated[seat] = bool(env.truncations.get(agent, False)) and not rows.terminated[seat]
                 self._over[seat] = rows.terminated[seat] or rows.truncated[seat]
                 self._show(seat)
-        # Who is dead has one last turn, in which nothing can be done.
+        # A dead agent has one last turn without an action.
         while env.agents and (env.terminations[env.agent_selection] or env.truncations[env.agent_selection]):
             env.step(None)
         if not env.agents or self._over.all():
@@ -135,9 +135,9 @@ class AecEnv(Seats):
         self.rows.valid[seat] = True
         self._show(seat)
         if self.rows.mask is not None:
-            # Who waits may be allowed nothing at all, which no policy can draw from.
+            # The mask of a waiting agent may be empty, which no policy can sample from.
             self.rows.mask[~self.rows.valid] = 1
 
     def close(self) -> None:
-        """Closes the env."""
+        """Close the env."""
         self._env.close()

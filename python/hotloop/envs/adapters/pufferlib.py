@@ -1,4 +1,4 @@
-"""Vector envs in PufferLib's style: one object with many agents, each of which ends and starts anew by itself.
+"""Vector envs in PufferLib's style: one object with many agents, each of which ends and restarts independently.
 
 No last observation of an episode is given, so the end by a time limit counts as an end of the task.
 """
@@ -36,16 +36,16 @@ class PufferEnv(Seats):
         self._seen: Any = None
 
     def reset(self, seed: int | None, options: dict[str, Any] | None) -> None:
-        """Goes on with the episodes that the env has begun by itself, or starts them."""
+        """Start the episodes, or continue those that the env started itself."""
         if seed is not None or self._seen is None:
             self._seen, _ = self._env.reset(seed=seed or 0)
         self._look(self._seen)
 
     def step(self, actions: Any) -> bool:
-        """Plays the actions of all agents."""
+        """Step all agents."""
         decided = actions.reshape(self._shape)
-        told = decided + self._first if self._first.any() else decided
-        obs, rewards, terminals, truncations, _ = self._env.step(told.astype(self._dtype))
+        shifted = decided + self._first if self._first.any() else decided
+        obs, rewards, terminals, truncations, _ = self._env.step(shifted.astype(self._dtype))
         self.rows.reward[:] = _numbers(rewards)
         self.rows.terminated[:] = np.asarray(terminals, bool) | np.asarray(truncations, bool)
         self._seen = obs
@@ -64,7 +64,7 @@ class PufferEnv(Seats):
         rows.info_given.fill(False)
 
     def close(self) -> None:
-        """Closes the env."""
+        """Close the env."""
         self._env.close()
 
 

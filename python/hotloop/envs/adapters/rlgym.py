@@ -1,4 +1,4 @@
-"""RLGym 2 envs: a row for each agent. Its spaces are whatever the builders say; the usual ones are understood."""
+"""RLGym 2 envs: a row for each agent. The common forms of spaces are supported."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from hotloop.envs.adapters.seats import Seats
 from hotloop.errors import SpaceError
 
 
-def _space(told: Any) -> spaces.Space[Any]:
+def _space(given: Any) -> spaces.Space[Any]:
     """`("real", 89)`, `("discrete", 90)`, or a space of Gymnasium."""
-    if isinstance(told, spaces.Space):
-        return told
-    kind, size = told if isinstance(told, tuple) and len(told) == 2 else (None, told)
+    if isinstance(given, spaces.Space):
+        return given
+    kind, size = given if isinstance(given, tuple) and len(given) == 2 else (None, given)
     if kind in ("discrete", None) and isinstance(size, int):
         return spaces.Discrete(size)
     if kind in ("real", "continuous") and isinstance(size, int | tuple):
@@ -24,11 +24,11 @@ def _space(told: Any) -> spaces.Space[Any]:
         return spaces.Box(-bound, bound, (size,) if isinstance(size, int) else size, np.float32)
     if kind == "multi-discrete" or (kind == "discrete" and isinstance(size, list | tuple)):
         return spaces.MultiDiscrete(list(size))
-    raise SpaceError(f"an RLGym space is {told!r}: expected ('real', N), ('discrete', N) or a space of Gymnasium")
+    raise SpaceError(f"an RLGym space is {given!r}: expected ('real', N), ('discrete', N) or a space of Gymnasium")
 
 
 class RLGymEnv(Seats):
-    """All agents of one env; actions are handed over as arrays, the way lookup tables take them."""
+    """All agents of one env; actions are passed as arrays, as lookup tables expect them."""
 
     def __init__(self, env: Any) -> None:
         self._env = self.env = env
@@ -42,7 +42,7 @@ class RLGymEnv(Seats):
         self._over = np.zeros(len(agents), np.bool_)
 
     def reset(self, seed: int | None, options: dict[str, Any] | None) -> None:
-        """Starts an episode. RLGym knows no seeds: what draws from NumPy or Python is seeded through them."""
+        """Start an episode. RLGym has no seeds, so the generators of NumPy and Python are seeded."""
         if seed is not None:
             import random
 
@@ -55,12 +55,12 @@ class RLGymEnv(Seats):
         self.rows.valid[:] = True
 
     def step(self, actions: Any) -> bool:
-        """Plays the actions of all agents."""
-        told = {
+        """Step all agents."""
+        actions_by_agent = {
             agent: np.atleast_1d(np.asarray(self.decode(seat, action)))
             for seat, (agent, action) in enumerate(zip(self.agents, actions, strict=True))
         }
-        obs, rewards, terminated, truncated = self._env.step(told)
+        obs, rewards, terminated, truncated = self._env.step(actions_by_agent)
         rows = self.rows
         for seat, agent in enumerate(self.agents):
             rows.reward[seat] = number(rewards[agent])
@@ -73,5 +73,5 @@ class RLGymEnv(Seats):
         return bool(self._over.all())
 
     def close(self) -> None:
-        """Closes the env."""
+        """Close the env."""
         self._env.close()

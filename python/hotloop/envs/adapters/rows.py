@@ -1,4 +1,4 @@
-"""What an adapted env is: it writes what its seats see and earn to rows of memory that it is given."""
+"""The interface of adapted envs: they write observations and rewards to rows of shared memory."""
 
 from __future__ import annotations
 
@@ -41,35 +41,35 @@ class Adapted(Protocol):
 
     spec: EnvSpec
     env: Any
-    """What was adapted."""
+    """The original env."""
 
     def bind(self, rows: Rows, infos: tuple[str, ...]) -> None:
-        """Where to write from now on, and which entries of info are wanted."""
+        """Set the rows to write to, and the entries of info that are wanted."""
 
     def reset(self, seed: int | None, options: dict[str, Any] | None) -> None:
-        """Starts an episode; writes what seats see."""
+        """Start an episode; write the observations."""
 
     def step(self, actions: Any) -> bool:
-        """Plays (a number or an array for one seat, else a list of them; an array of all if the env's rows end apart).
+        """Step (a number or an array for one seat, else a list of them; one array if the rows end independently).
 
-        Gives whether the episode is over.
+        Returns whether the episode is over.
         """
 
     def get_state(self) -> dict[str, NDArray[Any]] | None:
-        """The whole state as arrays, if the env offers it."""
+        """Return the whole state as arrays, if the env offers it."""
 
     def set_state(self, state: Mapping[str, NDArray[Any]]) -> Any:
-        """Goes to such a state; gives what is seen there, if the env tells."""
+        """Restore a state; return the observation there, if the env returns it."""
 
     def show_state(self, seen: Any) -> None:
-        """Writes what `set_state` gave."""
+        """Write the observation that `set_state` returned."""
 
     def close(self) -> None:
-        """Frees what it holds."""
+        """Close the env."""
 
 
 class ObservationWriter:
-    """Checks what an env shows, and writes it. Broadcasts and lossy casts would hide mistakes: refused."""
+    """Validates and writes observations. Broadcasts and lossy casts, which would hide mistakes, are rejected."""
 
     def __init__(self, flat: FlatObservation) -> None:
         self._flat = flat
@@ -78,7 +78,7 @@ class ObservationWriter:
         self._dtype: Any = None
 
     def write(self, obs: Any, out: NDArray[Any]) -> None:
-        """Writes one seat's observation."""
+        """Write one seat's observation."""
         if self._flatten is not None:
             try:
                 out[...] = self._flatten(obs)
@@ -138,7 +138,7 @@ def chain(env: Any) -> list[Any]:
 
 
 def write_mask(mask: Any, out: NDArray[np.int8]) -> None:
-    """Writes which choices are allowed."""
+    """Write which choices are allowed."""
     given = np.ravel(np.asarray(mask))
     if given.shape != out.shape:
         raise EnvOutputError(f"the env's action mask has {given.size} entries: its action space has {out.size}")

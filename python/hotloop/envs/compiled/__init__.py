@@ -54,7 +54,7 @@ __all__ = [
 
 SWITCH: Final = "HOTLOOP_COMPILED"
 _loaded: dict[str, CompiledEnv] = {}
-# Native code and tables stay for as long as the process: a runner may still have them.
+# Native code and tables are never freed: a runner may still use them.
 _tables: list[Table] = []
 
 
@@ -69,7 +69,7 @@ def compiled(
     version: int = 1,
     debug: bool = False,
 ) -> Callable[[type], CompiledEnv]:
-    """Makes an env of a class: its annotated numbers and arrays are the state, its functions the rules.
+    """Make an env of a class: its annotated numbers and arrays are the state, its functions the rules.
 
     Numba compiles them when the env is first used; the native runner's threads call them, without Python.
 
@@ -99,11 +99,11 @@ class CompiledEnv:
         self._layout = layout
         self._debug = debug
         self.failures: Failures | None = None
-        """What was raised, where Python itself runs the functions."""
+        """Exceptions of the functions, if they run uncompiled."""
         self.name = f"{COMPILED}{declared.file or '(memory)'}:{declared.name}"
 
     def load(self, name: str | None = None) -> str:
-        """Compiles it, unless that was done, and makes it known; gives the name under which it is."""
+        """Compile and register it, unless that was done; return its name."""
         name = name or self.name
         if _loaded.get(name) is self:
             return name
@@ -123,7 +123,7 @@ class CompiledEnv:
         return name
 
     def text(self, scene: Scene) -> str:
-        """The state in words, as the author's `render` has it."""
+        """Return the state as text, by the author's `render`."""
         import numpy as np
 
         from hotloop.envs.compiled.uncompiled import State
@@ -135,7 +135,7 @@ class CompiledEnv:
 
     @property
     def shows_itself(self) -> bool:
-        """Whether the author says how a state looks."""
+        """Whether the author defined `render`."""
         return "render" in self._declared.functions
 
     def __repr__(self) -> str:
@@ -143,5 +143,5 @@ class CompiledEnv:
 
 
 def loaded(name: str) -> CompiledEnv | None:
-    """The env of that name, if it is known."""
+    """Return the env of that name, if it is registered."""
     return _loaded.get(name)

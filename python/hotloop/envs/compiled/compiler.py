@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hotloop.envs.compiled.declaration import Declared
     from hotloop.envs.compiled.spaces import Layout
 
-# Bits as Python has them: no reordering of sums. Indices are checked, as a wrong one would write anywhere.
+# Python's arithmetic: sums are not reordered. Indices are checked, as a wrong one could write anywhere.
 _HOW: Final = {
     "fastmath": False,
     "boundscheck": True,
@@ -27,7 +27,7 @@ _HOW: Final = {
     "no_cpython_wrapper": True,
     "no_cfunc_wrapper": True,
 }
-# Env number i of several that lie one after the other.
+# Env i of several that are contiguous in memory.
 _STATE = "carray(state, i + 1)[i]"
 _OPTIONS = "carray(options, 1)[0]"
 _RNG = "Rng(int64(rng[4 * i]), int64(rng[4 * i + 1]), int64(rng[4 * i + 2]), int64(rng[4 * i + 3]))"
@@ -38,20 +38,20 @@ _PARAMETERS: Final = {
 }
 _PLAY: Final = f"""\
 def entry(
-    count, state, options, rng, actions, terms, terminated, metrics, observation, mask_bytes, valid, waiting, told
+    count, state, options, rng, actions, terms, terminated, metrics, observation, mask_bytes, valid, waiting, statuses
 ):
     for i in range(count):
         if waiting[i]:
             continue
-        told[2 * i] = attempt(step_of, (i, {_PARAMETERS["step"]}))
-        if told[2 * i] >= 0:
-            told[2 * i + 1] = attempt(observe_of, (i, {_PARAMETERS["observe"]}))
+        statuses[2 * i] = attempt(step_of, (i, {_PARAMETERS["step"]}))
+        if statuses[2 * i] >= 0:
+            statuses[2 * i + 1] = attempt(observe_of, (i, {_PARAMETERS["observe"]}))
 """
 _ESCAPES: Final = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def compile_functions(declared: Declared, layout: Layout) -> dict[str, Any]:
-    """The functions of the table, as native code."""
+    """The functions of the table as native code."""
     try:
         import numba
     except ModuleNotFoundError:
@@ -68,7 +68,7 @@ class _Compiler:
         self._declared = declared
         self._layout = layout
         types = numba.types
-        # What has no fields is never looked into.
+        # A record without fields is never read.
         options = types.voidptr if layout.options is None else types.CPointer(numba.from_dtype(layout.options))
         state = types.CPointer(numba.from_dtype(declared.state))
         words, numbers, bytes_ = (types.CPointer(kind) for kind in (types.uint32, types.float32, types.uint8))
@@ -107,12 +107,12 @@ class _Compiler:
             name: self._entry(name, text, {**names, "attempt": attempting(self._numba)}) for name, text in texts.items()
         }
         explain = explainer([*names.values(), *self._made.values()])
-        # Calling through their ctypes faces keeps the code alive.
+        # References to their ctypes objects keep the code alive.
         functions = {name: entry.ctypes for name, entry in entries.items()}
         return {**functions, "explain": abi.Explain(lambda status, text, room: abi.tell(explain(status), text, room))}
 
     def _part(self, name: str, source: str) -> Any:
-        """A function of env number i from the source of its body."""
+        """Return a function of env i from the source of its body."""
         body = "\n".join(f"    {line}" for line in source.splitlines())
         parts = self._declared.functions
         names = {
@@ -132,7 +132,7 @@ class _Compiler:
         return made
 
     def _entry(self, name: str, text: str, names: dict[str, Any]) -> Any:
-        """A C function."""
+        """Return a C function."""
         exec(text, names)
         return self._numba.cfunc(self._signatures[name], **_HOW)(names["entry"])
 
@@ -147,14 +147,14 @@ class _Compiler:
         action = chosen[0] if self._layout.one_choice else f"({', '.join(chosen)},)"
         given = self._given("step", action=action, rng=_RNG, options=_OPTIONS)
         late = self._check_outcome()
-        lines = [f"told = author_step({given})"]
+        lines = [f"result = author_step({given})"]
         count = len(self._declared.terms)
-        lines += [f"terms[{count} * i + {k}] = told[0][{k}]" for k in range(count)] or ["terms[i] = told[0]"]
+        lines += [f"terms[{count} * i + {k}] = result[0][{k}]" for k in range(count)] or ["terms[i] = result[0]"]
         if "success" in self._declared.functions:
             lines.append(f"metrics[i] = 1.0 if author_success({_STATE}) else 0.0")
-        lines.append("if told[1]:\n    terminated[i] = 1\n    return int32(1)")
+        lines.append("if result[1]:\n    terminated[i] = 1\n    return int32(1)")
         if late:
-            lines.append("if told[2]:\n    return int32(2)")
+            lines.append("if result[2]:\n    return int32(2)")
         return "\n".join([*lines, "return int32(0)"])
 
     def _observe(self) -> str:
@@ -171,7 +171,7 @@ class _Compiler:
         return ", ".join([_STATE, *(values[ask] for ask in self._declared.asks(function))])
 
     def _check_outcome(self) -> bool:
-        """Whether a step's outcome says if it is truncated; one of other types is an error."""
+        """Return whether a step's result has `truncated`; results of other types are an error."""
         types, declared, layout = self._numba.types, self._declared, self._layout
         number = types.int64 if layout.action_dtype == "int32" else types.float64
         asked = {
@@ -185,8 +185,8 @@ class _Compiler:
             step.compile(given)
         except (self._numba.core.errors.NumbaError, KeyError) as error:
             raise ConfigError(self._explain("step", error)) from None
-        told = step.overloads[given].signature.return_type
-        parts = list(told) if isinstance(told, types.BaseTuple) else []
+        returned = step.overloads[given].signature.return_type
+        parts = list(returned) if isinstance(returned, types.BaseTuple) else []
         rewards = list(parts[0]) if parts and isinstance(parts[0], types.BaseTuple) else parts[:1]
         grouped = bool(parts) and isinstance(parts[0], types.BaseTuple)
         if (
@@ -198,13 +198,13 @@ class _Compiler:
         ):
             reward = f"({', '.join(declared.terms)})" if declared.terms else "reward"
             raise ConfigError(
-                f"{declared.where('step')} returns {told}: expected ({reward}, terminated) or ({reward}, terminated, "
-                "truncated), with numbers and truth values"
+                f"{declared.where('step')} returns {returned}: expected ({reward}, terminated) or "
+                f"({reward}, terminated, truncated), with numbers and truth values"
             )
         return len(parts) == 3
 
     def _jit(self, function: FunctionType) -> Any:
-        """Compiled with all plain functions that it names, found as Python would find them, and inlined in it."""
+        """Return the function compiled with all plain functions that it calls, resolved as by Python and inlined."""
         if function in self._made:
             return self._made[function]
         names = dict(function.__globals__)
@@ -217,15 +217,15 @@ class _Compiler:
         return made
 
     def _explain(self, function: str, error: Exception) -> str:
-        """Numba's reason in a few words, with the author's line."""
+        """Return Numba's reason in short, with the author's line."""
         if isinstance(error, KeyError):
-            # What Numba says of a field that a record does not have.
+            # Numba's message about a field that a record does not have.
             return self._explain_field(function, error.args[0])
         text = _ESCAPES.sub("", str(error))
         lines = [line.strip() for line in text.splitlines()]
         noise = ("Failed in", "During:", "File ", "<source", "-", "^", "There are", "- ", "def entry", "[")
-        told = [line for line in lines if line and not line.startswith(noise)]
-        reasons = [line for line in told if _REASON.search(line)] or told[:1]
+        relevant = [line for line in lines if line and not line.startswith(noise)]
+        reasons = [line for line in relevant if _REASON.search(line)] or relevant[:1]
         places = re.findall(r'File "([^"]+)", line (\d+)', text)
         files = {Path(part.__code__.co_filename) for part in self._declared.functions.values()}
         mine = [(Path(file), int(line)) for file, line in places if Path(file).absolute() in files]
@@ -258,6 +258,6 @@ def _line(file: Path, number: int) -> str:
 
 
 def _names(code: CodeType) -> set[str]:
-    """All names that a function looks up, those of its inner functions too."""
+    """Return all names that a function and its inner functions look up."""
     inner = [constant for constant in code.co_consts if isinstance(constant, CodeType)]
     return set(code.co_names).union(*map(_names, inner))

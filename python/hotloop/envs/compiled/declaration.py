@@ -1,4 +1,4 @@
-"""What an author declares: a class whose fields are the state and whose functions are the rules.
+"""The declaration of a compiled env: a class whose fields are the state and whose functions are the rules.
 
 The class is never instantiated. Its functions get the state as their first argument: compiled, a record in native
 memory; uncompiled, an object that reads and writes the same bytes.
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import gymnasium
 
 _SCALARS: Final = {"float": "float64", "int": "int64", "bool": "uint8"}
-# What each function may ask for besides the state, by the names of its parameters.
+# Parameters that each function may have besides the state.
 _ASKS: Final = {
     "reset": ("rng", "options"),
     "step": ("action", "rng", "options"),
@@ -45,11 +45,11 @@ class _Array:
 
 
 class Ints(_Array):
-    """An array of whole numbers (64 bits): `Ints(6, 7)`."""
+    """An array of 64-bit integers: `Ints(6, 7)`."""
 
     dtype = "int64"
 
-    # What the functions of an env see, for type checkers.
+    # The type that functions of an env get, for type checkers.
     def __getitem__(self, index: Any) -> int:
         raise TypeError("the state exists only inside the env's functions")
 
@@ -58,13 +58,13 @@ class Ints(_Array):
 
 
 class Bytes(Ints):
-    """An array of whole numbers from 0 to 255."""
+    """An array of integers from 0 to 255."""
 
     dtype = "uint8"
 
 
 class Floats(_Array):
-    """An array of real numbers (64 bits)."""
+    """An array of 64-bit floats."""
 
     dtype = "float64"
 
@@ -106,11 +106,11 @@ class Declared:
     file: Path | None = field(compare=False)
 
     def asks(self, function: str) -> list[str]:
-        """What a function asks for besides the state."""
+        """Return the parameters of a function besides the state."""
         return list(inspect.signature(self.functions[function]).parameters)[1:]
 
     def where(self, function: str) -> str:
-        """The place of a function, for error messages."""
+        """Return the location of a function, for error messages."""
         code = self.functions[function].__code__
         return f"{self.name}.{function} ({Path(code.co_filename).name}, line {code.co_firstlineno})"
 
@@ -125,7 +125,7 @@ def declare(
     terms: Sequence[str],
     options: Mapping[str, OptionLike],
 ) -> Declared:
-    """Looks at a class; says what is missing or cannot be."""
+    """Return the declaration of a class; raise an error that names what is missing or invalid."""
     functions = {name: vars(cls)[name] for name in _ASKS if name in vars(cls)}
     for name in _NEEDED:
         if name not in functions:
@@ -159,7 +159,7 @@ def declare(
 
 
 def _state(cls: type) -> np.dtype[Any]:
-    """The record of the state: annotated numbers and arrays, in the order of the class."""
+    """Return the record of the state: annotated numbers and arrays, in the order of the class."""
     fields: dict[str, tuple[str, tuple[int, ...]]] = {}
     for name, annotation in inspect.get_annotations(cls).items():
         kind = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", str(annotation))

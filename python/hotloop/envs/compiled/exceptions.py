@@ -1,4 +1,4 @@
-"""What compiled code raises, as a status that can cross a C interface, and as words again."""
+"""Exceptions of compiled code as status codes that cross a C interface, and their messages."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import Any, Final
 _PICKLED: Final = re.compile(r'pickledata\.[^ ]* = [^\n]*? c"([^"]*)"')
 _ESCAPED: Final = re.compile(rb"\\([0-9A-Fa-f]{2})")
 _NEGATIVE: Final = 1 << 31
-# Of exceptions that are made with values of the moment; Numba gives them no number.
+# Status of exceptions with arguments computed at run time, which Numba does not number.
 _UNNUMBERED: Final = -1
 
 
 def attempting(numba: Any) -> Any:
-    """A function for compiled code that calls another, which gives an int32: `attempt(function, arguments)`.
+    """A function for compiled code that calls another, which returns an int32: `attempt(function, arguments)`.
 
     What is raised becomes a negative number, the beginning of the hash that Numba keeps of every exception: `try` could
     not tell them apart.
@@ -33,17 +33,17 @@ def attempting(numba: Any) -> Any:
             context.active_code_library.add_linking_library(made.library)
             given = cgutils.unpack_tuple(builder, args[1])
             status, result = context.call_internal_no_propagate(builder, made.fndesc, called, given)
-            told = cgutils.alloca_once_value(builder, result)
+            outcome = cgutils.alloca_once_value(builder, result)
             with cgutils.if_unlikely(builder, status.is_error):
                 # It points to {data, length, hash, function, whether it was made at run time}.
                 hashed, fresh = (
                     builder.load(cgutils.gep_inbounds(builder, status.excinfoptr, 0, part)) for part in (2, 4)
                 )
-                builder.store(word(_UNNUMBERED), told)
+                builder.store(word(_UNNUMBERED), outcome)
                 with builder.if_then(builder.icmp_signed("==", fresh, word(0))):
                     number = builder.load(builder.bitcast(hashed, word.as_pointer()), align=1)
-                    builder.store(builder.or_(number, word(_NEGATIVE)), told)
-            return builder.load(told)
+                    builder.store(builder.or_(number, word(_NEGATIVE)), outcome)
+            return builder.load(outcome)
 
         return numba.types.int32(function, arguments), codegen
 
@@ -51,7 +51,7 @@ def attempting(numba: Any) -> Any:
 
 
 def explainer(functions: Sequence[Any]) -> Callable[[int], str]:
-    """What a status means that `attempt` gave in one of these compiled functions."""
+    """Return the message of a status that `attempt` returned in one of these compiled functions."""
     known: dict[int, str] = {_UNNUMBERED: "it raised an exception; uncompiled, it can be seen"}
 
     def explain(status: int) -> str:
@@ -64,7 +64,7 @@ def explainer(functions: Sequence[Any]) -> Callable[[int], str]:
 
 
 def _exceptions(text: str) -> dict[int, str]:
-    """All exceptions in the source of a compiled module, by their numbers."""
+    """Return all exceptions in the source of a compiled module, by their numbers."""
     found = {}
     for escaped in _PICKLED.findall(text):
         data = _ESCAPED.sub(lambda match: bytes([int(match[1], 16)]), escaped.encode("latin-1"))

@@ -1,4 +1,4 @@
-"""What compiled envs draw and compute with.
+"""Random numbers and math functions for compiled envs.
 
 Plain Python over whole numbers and 64-bit floats, which gives the same bits compiled and uncompiled, and on every
 machine. Draws have the bits that native envs and `hotloop.h` give.
@@ -15,7 +15,7 @@ _DRAW_STEP: Final = 0x9E3779B9
 
 
 class Rng(NamedTuple):
-    """Where random numbers come from: the env's stream, the episode, and the step of it (0 at reset).
+    """The key of random numbers: the env's stream, the episode, and its step (0 at reset).
 
     Draws have numbers and no order: the same number twice gives the same draw.
     """
@@ -52,41 +52,41 @@ def bits(rng: Rng, draw: int) -> int:
 
 
 def uniform(rng: Rng, draw: int, low: float = 0.0, high: float = 1.0) -> float:
-    """A number from `low` up to, but not including, `high` (which rounding may reach): one of 2^24."""
+    """Return a uniform number in [low, high), one of 2^24; rounding may reach `high`."""
     return low + (bits(rng, draw) >> 8) * (1.0 / 16777216.0) * (high - low)
 
 
 def below(rng: Rng, draw: int, n: int) -> int:
-    """One of 0, ..., n - 1."""
+    """Return a uniform integer below n."""
     return (bits(rng, draw) * n) >> 32
 
 
 def episode_draws(rng: Rng) -> Rng:
-    """Draws that stay the same for the whole episode."""
+    """Return the key of draws that are the same in the whole episode."""
     return Rng(rng.lo, rng.hi, rng.episode, _WORD)
 
 
 def normal(rng: Rng, draw: int) -> float:
-    """A standard normal number, by Box and Muller; it uses the draws `2 * draw` and `2 * draw + 1`."""
+    """Return a standard normal number (Box-Muller), from the draws `2 * draw` and `2 * draw + 1`."""
     chance = 1.0 - uniform(rng, 2 * draw)
     angle = uniform(rng, 2 * draw + 1) * 6.283185307179586
     return math.sqrt(-2.0 * log(chance)) * cos(angle)
 
 
 def sin(x: float) -> float:
-    """The sine, to the last bit or two up to a million turns."""
+    """Return the sine, accurate to a bit or two up to a million turns."""
     return sin_cos(x)[0]
 
 
 def cos(x: float) -> float:
-    """The cosine, to the last bit or two up to a million turns."""
+    """Return the cosine, accurate to a bit or two up to a million turns."""
     return sin_cos(x)[1]
 
 
 def sin_cos(x: float) -> tuple[float, float]:
-    """Sine and cosine of an angle, for little more than the price of one."""
+    """Return sine and cosine of an angle, at little more than the cost of one."""
     quarter = math.floor(x * 0.6366197723675814 + 0.5)
-    # A quarter turn in two parts, the first short enough that its multiples are exact.
+    # pi / 2 in two parts, of which the first has exact multiples.
     r = (x - quarter * 1.5707963267341256) - quarter * 6.077100506506192e-11
     z = r * r
     p = -2.5050760253406863e-08 + z * 1.58969099521155e-10
@@ -101,7 +101,7 @@ def sin_cos(x: float) -> tuple[float, float]:
 
 
 def exp(x: float) -> float:
-    """The exponential; infinite from 710 on, 0 from -746 down."""
+    """Return the exponential; infinite from 710 on, 0 from -746 down."""
     if x > 709.78:
         return math.inf
     if x < -745.2:
@@ -115,7 +115,7 @@ def exp(x: float) -> float:
 
 
 def log(x: float) -> float:
-    """The natural logarithm of a number above 0."""
+    """Return the natural logarithm of a positive number."""
     if not x > 0.0:
         raise ValueError("log of a number that is not above 0")
     if x == math.inf:
@@ -132,7 +132,7 @@ def log(x: float) -> float:
 
 
 def tanh(x: float) -> float:
-    """The hyperbolic tangent."""
+    """Return the hyperbolic tangent."""
     if abs(x) < 0.05:
         z = x * x
         p = -0.05396825396825397 + z * 0.021869488536155203

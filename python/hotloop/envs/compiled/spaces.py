@@ -1,4 +1,4 @@
-"""How an env's spaces and options lie in memory, and the table that says so."""
+"""The memory layout of an env's spaces and options, and the table that describes it."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Layout:
-    """What the functions of a table are given, in memory."""
+    """The memory layout of the arguments of a table's functions."""
 
     observation_dtype: str
     observation_shape: tuple[int, ...]
     action_dtype: str
     action_width: int
     one_choice: bool
-    """Whether an action is one number, not several."""
+    """Whether an action is a scalar."""
     mask_len: int
     options: np.dtype[Any] | None
     """The record of the options, if there are any."""
 
 
 def layout_of(declared: Declared) -> Layout:
-    """From the spaces, which say what they cannot be."""
+    """Return the layout of these spaces; raise an error for unsupported ones."""
     from gymnasium import spaces
 
     observation, action = declared.observation, declared.action
@@ -83,7 +83,7 @@ def _options_record(declared: Declared) -> np.dtype[Any] | None:
 
 
 class Table:
-    """A table in memory, with all that it points to."""
+    """A function table in memory, with everything it points to."""
 
     def __init__(self, declared: Declared, layout: Layout, functions: Mapping[str, Any]) -> None:
         self._kept: list[Any] = [functions]
@@ -96,7 +96,7 @@ class Table:
 
     @property
     def address(self) -> int:
-        """Where it lies."""
+        """Its address."""
         return ctypes.addressof(self.env)
 
     def _array(self, kind: Any, values: Any) -> Any:
@@ -114,7 +114,7 @@ class Table:
         env.state_bytes, env.state_alignment = declared.state.itemsize, declared.state.alignment
         env.state_version, env.seats = declared.version, 1
         env.masked, env.max_steps = declared.masked, declared.max_steps
-        # What a simple env takes. An env that takes longer is shared out less finely than it could be.
+        # Cost of a simple env; more expensive envs are divided less finely than they could be.
         env.step_nanoseconds = 40
 
     def _describe(self, declared: Declared, layout: Layout) -> None:

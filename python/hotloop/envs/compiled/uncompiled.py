@@ -1,4 +1,4 @@
-"""A compiled env's functions run by Python itself, over the same bytes and in the same table: for debuggers."""
+"""A compiled env's functions run uncompiled, on the same memory and through the same table: for debuggers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class PlainArray(np.ndarray[Any, Any]):
-    """An array whose elements are Python's numbers, so that arithmetic is that of compiled code: in 64 bits."""
+    """An array whose elements are Python numbers, so that arithmetic has 64 bits as in compiled code."""
 
     def __getitem__(self, index: Any) -> Any:
         value = super().__getitem__(index)
@@ -36,7 +36,7 @@ def _view(address: int, dtype: Any, shape: tuple[int, ...]) -> Any:
 
 
 class State:
-    """The state of one env, as Python's numbers."""
+    """The state of one env, as Python numbers."""
 
     __slots__ = ("_record",)
 
@@ -56,27 +56,27 @@ class State:
 
 
 class Failures:
-    """What the functions raised; the first is shown as it happens, and all until somebody raises them."""
+    """Exceptions of the functions; the first is printed at once, and all are kept until one is raised."""
 
     def __init__(self) -> None:
         self.pending: list[BaseException] = []
 
     def add(self, error: BaseException, *, where: str) -> None:
-        """Keeps one."""
+        """Add an exception."""
         if not self.pending:
             print(f"{where} raised:", file=sys.stderr)
             traceback.print_exception(error)
         self.pending.append(error)
 
     def raise_first(self) -> None:
-        """Raises the first since the last time, if there is one."""
+        """Raise the first exception since the last call, if there is one."""
         if self.pending:
             first, self.pending = self.pending[0], []
             raise first
 
 
 def callbacks(declared: Declared, layout: Layout, failures: Failures) -> dict[str, Any]:
-    """The functions of the table, as C functions that call Python."""
+    """The functions of the table as C functions that call Python."""
     parts = declared.functions
 
     def state_at(address: int) -> State:
@@ -109,7 +109,7 @@ def callbacks(declared: Declared, layout: Layout, failures: Failures) -> dict[st
     def step(state: int, options: int, rng: int, actions: int, terms: int, terminated: int, metrics: int) -> int:
         me = state_at(state)
         chosen = _view(actions, layout.action_dtype, (layout.action_width,)).tolist()
-        told = parts["step"](
+        result = parts["step"](
             me,
             *given(
                 "step",
@@ -118,7 +118,7 @@ def callbacks(declared: Declared, layout: Layout, failures: Failures) -> dict[st
                 options=lambda: options_at(options),
             ),
         )
-        reward, ended, late = _outcome(declared, told)
+        reward, ended, late = _outcome(declared, result)
         _view(terms, np.float32, (len(reward),))[:] = reward
         if "success" in parts:
             _view(metrics, np.float32, (1,))[0] = bool(parts["success"](me))
@@ -148,17 +148,17 @@ def callbacks(declared: Declared, layout: Layout, failures: Failures) -> dict[st
     }
 
 
-def _outcome(declared: Declared, told: Any) -> tuple[list[float], bool, bool]:
-    """What a step returned, taken apart."""
+def _outcome(declared: Declared, result: Any) -> tuple[list[float], bool, bool]:
+    """Return reward terms, terminated and truncated of a step's result."""
     expected = (
-        f"{declared.where('step')} gave {told!r}: expected (reward, terminated) or (reward, terminated, truncated)"
+        f"{declared.where('step')} gave {result!r}: expected (reward, terminated) or (reward, terminated, truncated)"
     )
-    if not isinstance(told, tuple) or len(told) not in (2, 3):
+    if not isinstance(result, tuple) or len(result) not in (2, 3):
         raise TypeError(expected)
-    reward = told[0] if declared.terms else (told[0],)
+    reward = result[0] if declared.terms else (result[0],)
     numbers = (float, int, np.floating, np.integer)
     if not isinstance(reward, tuple) or not all(isinstance(x, numbers) for x in reward):
         raise TypeError(expected)
-    if len(reward) != max(1, len(declared.terms)) or not all(isinstance(x, bool | np.bool_) for x in told[1:]):
+    if len(reward) != max(1, len(declared.terms)) or not all(isinstance(x, bool | np.bool_) for x in result[1:]):
         raise TypeError(expected)
-    return list(reward), bool(told[1]), bool(told[2]) if len(told) == 3 else False
+    return list(reward), bool(result[1]), bool(result[2]) if len(result) == 3 else False
