@@ -1,4 +1,4 @@
-"""What every test shares: the repository's root, and Hypothesis without deadlines."""
+"""Shared fixtures: the repository's root, and Hypothesis without deadlines."""
 
 from pathlib import Path
 

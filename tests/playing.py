@@ -102,7 +102,7 @@ class Digest:
 
 
 def play(envs: Runner, steps: int, seed: int = 0) -> str:
-    """Plays from a seeded reset and gives the checksum of all that was seen."""
+    """Play from a seeded reset; return the checksum of all observations."""
     digest = Digest()
     obs, info = envs.reset(seed=seed)
     digest.add(obs, info)

@@ -28,7 +28,7 @@ def pins(repository: Path) -> dict[str, str]:
 
 
 def declared_requirements(project: dict[str, Any]) -> Iterator[Requirement]:
-    """What users get: the core's requirements and every extra's."""
+    """Return the requirements of the core and of every extra."""
     table = project["project"]
     for group in (table["dependencies"], *table["optional-dependencies"].values()):
         yield from map(Requirement, group)

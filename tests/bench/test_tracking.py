@@ -1,4 +1,4 @@
-"""What recording costs, found within a run: its parts beside the recorder's work against those around them."""
+"""The cost of recording, estimated within a run: intervals with the recorder's work against their neighbours."""
 
 import pytest
 

@@ -226,7 +226,7 @@ def test_names_with_a_star_mean_all_that_fit(home: Path, tmp_path: Path) -> None
 
 
 def on_terminal(columns: int, *arguments: str) -> list[str]:
-    """What a command shows on a terminal of that width."""
+    """Return the output of a command on a terminal of that width."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     environment = {key: value for key, value in os.environ.items() if key != "COLUMNS"}

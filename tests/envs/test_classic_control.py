@@ -27,7 +27,7 @@ class Case:
     options: dict[str, Any]
     keywords: dict[str, Any]
     attributes: dict[str, Any]
-    """What our options are called there, as attributes of the env."""
+    """The names of our options as attributes of Gymnasium's env."""
     tolerance: float = 2e-6
 
 

@@ -156,7 +156,7 @@ def test_a_run_whose_envs_fail_in_every_episode_reports_the_cause_and_ends(fault
 
 
 class Troubles(Callback):
-    """Keeps what went wrong."""
+    """Keeps the faults."""
 
     def __init__(self) -> None:
         self.reports: list[TroubleReport] = []

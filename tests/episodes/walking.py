@@ -80,7 +80,7 @@ def drawn() -> Walk:
 
 
 class Unbounded(Blind):
-    """Takes any amount."""
+    """Takes any number."""
 
     action_space: spaces.Space[Any] = spaces.Box(
         np.array([-np.inf, 3.0, -np.inf, 2.0], np.float32), np.array([np.inf, np.inf, -3.0, 5.0], np.float32)

@@ -31,7 +31,7 @@ def blueprint(weights: Weights, shape: list[int], **description: Any) -> Bluepri
 
 
 def run(made: Blueprint, obs: NDArray[Any], memory: NDArray[Any] | None = None) -> dict[str, NDArray[Any]]:
-    """What the ONNX model gives; the torch module must give the same."""
+    """Return the outputs of the ONNX model; those of the torch module must be the same."""
     session = onnxruntime.InferenceSession(onnx_model(made).SerializeToString())
     names = [output.name for output in session.get_outputs()]
     given = {"observation": obs} | ({} if memory is None else {"memory": memory})

@@ -1,4 +1,4 @@
-"""What policies with memory put out, written plainly in torch and float64, a step after the other."""
+"""Reference outputs of recurrent policies, in plain torch and float64, step by step."""
 
 from typing import Any
 
@@ -52,7 +52,7 @@ def one_network(
     high: int,
     part: tuple[int, int],
 ) -> torch.Tensor:
-    """What one network puts out at every step; `part` says which of how many its memory is."""
+    """Return the outputs of one network at every step; `part` is its part of the recurrent state."""
     trunk, prefix, head = names
     steps, rows = rollout["reward"].shape
     layers = sum(name.startswith(f"{prefix}.") and name.endswith("input.weight") for name in weights)

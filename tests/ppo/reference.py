@@ -69,7 +69,7 @@ def dense(weights: dict[str, torch.Tensor], obs: torch.Tensor, prefix: str, acti
 
 
 def outputs(weights: dict[str, torch.Tensor], obs: torch.Tensor, activation: str) -> tuple[torch.Tensor, torch.Tensor]:
-    """What the policy prefers, and values."""
+    """Return logits and values."""
     if "heads.weight" in weights:
         both = network(weights, obs, "trunk", "heads", activation)
         return both[:, :-1], both[:, -1]

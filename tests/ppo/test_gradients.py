@@ -57,7 +57,7 @@ def disturb_rollout(rollout: dict[str, Any], draw: np.random.Generator, *, decid
         weight[~rollout["valid"][:-1]] = 0.0
     weight.flat[0] = 1.0
     rollout["weight"][:] = weight
-    # What has no weight must leave no trace, whatever it holds.
+    # Steps without weight must have no effect, whatever they hold.
     rollout["advantage"][weight == 0] = np.nan
     rollout["target"][weight == 0] = np.inf
 

@@ -1,4 +1,4 @@
-"""What the native learner promises about acting, and about a policy that has not changed."""
+"""The native learner: acting, and losses of an unchanged policy."""
 
 from typing import Any
 

@@ -134,5 +134,5 @@ def broken() -> None:
 
 
 def nothing() -> int:
-    """Gives no env."""
+    """Returns no env."""
     return 3

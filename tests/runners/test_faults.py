@@ -57,7 +57,7 @@ def test_a_fault_is_cut_reported_and_leaves_the_others_alone(runner: Any, what: 
     assert fault.seed is not None
     with pytest.raises(AssertionError, match=words):
         raise AssertionError(fault.what)
-    # What the system kills without notice leaves no stack; everything else tells where it happened.
+    # A process that the system kills leaves no stack; all other faults have one.
     assert what in ("exit", "kill") or "step" in fault.traceback
     assert fault.report().startswith("env 0 of worker 0")
     assert heard == [fault]
@@ -140,7 +140,7 @@ def test_a_worker_that_dies_before_it_is_asked_is_replaced(call: str) -> None:
         assert runner.faults().count == 1
         obs, _, _, _, info = runner.step([1, 1, 1, 1])
         if call == "restore":
-            # What was lost is brought back.
+            # The lost state is restored.
             np.testing.assert_allclose(obs[:, 0], before.sum(1), rtol=1e-6)
             assert "cut" not in info
         else:
@@ -189,7 +189,7 @@ def test_a_worker_that_hangs_whenever_it_is_asked_ends_in_a_report() -> None:
         runner.reset(seed=0)
         with pytest.raises(WorkersFailedError, match=r"lost 3 times during get_state(.|\n)*in get_state"):
             runner.snapshot()
-        # What remains can be kept, as the trainer does before it ends.
+        # The rest can be saved, as the trainer does before it ends.
         assert runner.snapshot()
 
 

@@ -1,4 +1,4 @@
-"""What changes while a runner lives: options, policies, reward weights; and what can be asked for."""
+"""Changes during the life of a runner: options, policies, reward weights; and infos on request."""
 
 from typing import Any
 

@@ -19,7 +19,7 @@ def rows_of(envs: Runner, group: int) -> range:
 
 
 def fill(envs: Runner, rollout: Rollout) -> list[np.ndarray[Any, Any]]:
-    """Plays a whole rollout, each group at its own pace; gives the actions by time."""
+    """Play a whole rollout, each group at its own pace; return the actions by time."""
     space = envs.single_action_space
     actions = [np.zeros_like(envs.action_space.sample()) for _ in range(rollout.horizon)]
     times = [0] * envs.num_groups

@@ -15,7 +15,7 @@ MODES = ["next_step", "same_step", "disabled"]
 
 
 def step_on(envs: Runner, info: dict[str, Any], steps: int, start: int = 0) -> str:
-    """Plays on and gives the checksum of what was seen; resets by hand where nobody else does."""
+    """Continue and return the checksum of all observations; reset by hand without autoreset."""
     digest = Digest()
     for step in range(start, start + steps):
         result = envs.step(choose_for(envs, step, info))

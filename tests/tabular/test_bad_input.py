@@ -1,4 +1,4 @@
-"""What cannot work is refused with words that say what would."""
+"""Configs that cannot work are refused with a fix."""
 
 import re
 from pathlib import Path

@@ -27,7 +27,7 @@ def learned(env: str, algorithm: str, iterations: int, **keys: Any) -> Evaluatio
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_every_algorithm_finds_the_way_of_the_taxi(algorithm: str) -> None:
-    # What follows the policy learns what the policy does, so exploration must end for it.
+    # On-policy algorithms learn the exploring policy, so exploration must end for them.
     found = learned("taxi", algorithm, 64, exploration_schedule="linear", exploration_scale=900_000)
     assert found.mean > 7.9
 

@@ -111,13 +111,13 @@ def checksum(run: Path) -> str:
 
 
 def metrics(run: Path) -> list[dict[str, Any]]:
-    """What a run recorded on fixed counts of iterations, without times."""
+    """Return the records, evaluations and checkpoints of a run, without times."""
     times = ("seconds", "seconds_in", "steps_per_second", "time", "at", "sample")
     return [{key: value for key, value in event.items() if key not in times} for event in recorded(run)]
 
 
 def recorded(run: Path) -> list[dict[str, Any]]:
-    """What is valid of a run's records, evaluations and troubles."""
+    """Return the valid records, evaluations and troubles of a run."""
     result = ("iteration", "evaluation", "trouble")
     return [event for event in read_all(run / "metrics.jsonl") if event["event"] in result]
 
@@ -154,7 +154,7 @@ def main(name: str, home: str, threads: str) -> None:
 
 
 def write() -> None:
-    """Keeps what this build gives."""
+    """Store the results of this build."""
     with tempfile.TemporaryDirectory() as home:
         sums = {run: finished(start(run, Path(home))).strip() for run in RUNS}
     KEPT.write_text(json.dumps(sums, indent=2) + "\n")

@@ -130,7 +130,7 @@ def test_until_is_looked_at_only_in_the_last_stage(tmp_path: Path) -> None:
 
 
 class Scripted:
-    """Makes the decisions it was given, and counts them."""
+    """A controller with scripted decisions, which counts them."""
 
     def __init__(self, name: str, script: dict[int, Decision]) -> None:
         self.name, self._script, self.made = name, script, 0

@@ -1,4 +1,4 @@
-"""What the torch learner learns: pictures, and with memory what cannot be seen any more."""
+"""Learning tests of the torch learner: images, and with memory, cues from the past."""
 
 from pathlib import Path
 from typing import Any

@@ -81,7 +81,7 @@ def play(
 
 
 class _Show:
-    """Plays the episodes and shows, records or saves them."""
+    """Play the episodes, and show, record or save them."""
 
     def __init__(
         self,

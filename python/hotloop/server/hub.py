@@ -42,7 +42,7 @@ class Stream:
     closed: bool = False
 
     def push(self, data: bytes) -> None:
-        """Queue an event; a client that does not keep up loses what waits, and is told to read everything again."""
+        """Queue an event; a client that does not keep up loses its queue, and must read everything again."""
         if len(self.queue) >= QUEUE_EVENTS:
             self.queue.clear()
             data = encode(None, "reset", {"why": "the client is too slow"})

@@ -1,4 +1,4 @@
-"""What the torch learner runs on: each option does what it says, or says that it cannot."""
+"""Hardware options of the torch learner: each takes effect, or is an error."""
 
 import subprocess
 import sys
@@ -65,7 +65,7 @@ def test_mixed_precision_that_kills_is_refused_before_it_does(monkeypatch: pytes
             torch_learner("cartpole", {}, {"hidden": [8]}, 4, 4, config={"amp": "bfloat16"})
 
 
-# What torch's own compiler warns of is not ours to mend.
+# Warnings of torch's own compiler.
 @pytest.mark.filterwarnings("ignore")
 def test_a_compiled_policy_learns_as_the_plain_one() -> None:
     """By the real compiler; minibatches have the rollout's size, so that one program serves all."""

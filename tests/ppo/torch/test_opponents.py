@@ -52,7 +52,7 @@ def set_opponents(learner: Learner) -> None:
 
 
 def must_play_its_own_rows(learner: Learner, before: dict[str, Any], atol: float) -> None:
-    """Goes through the rollout once more with each policy, from what it remembered before."""
+    """Replay the rollout with each policy, from its earlier recurrent state."""
     rollout, state = learner.rollout(), learner.state()
     for index, player in enumerate([learner, *opponents()]):
         rows = slice(index, None, 3)

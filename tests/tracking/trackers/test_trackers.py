@@ -32,7 +32,7 @@ def records(path: Path) -> dict[int, float]:
 
 
 def output(code: str) -> list[str]:
-    """What a process of its own prints: others' packages warn on import of what is none of ours."""
+    """Return the output of a separate process: other packages emit warnings of their own on import."""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
