@@ -20,6 +20,7 @@ def write(path: Path, data: bytes = b"new", failure: Exception | None = None) ->
 def test_an_output_file_appears_complete_or_not_at_all(tmp_path: Path) -> None:
     path = tmp_path / "out.csv"
     path.write_bytes(b"old")
+    path.chmod(0o640)
     with pytest.raises(RuntimeError, match="in the middle"):
         write(path, b"half", RuntimeError("in the middle"))
     assert [entry.name for entry in tmp_path.iterdir()] == ["out.csv"]
@@ -27,6 +28,7 @@ def test_an_output_file_appears_complete_or_not_at_all(tmp_path: Path) -> None:
     write(path)
     assert [entry.name for entry in tmp_path.iterdir()] == ["out.csv"]
     assert path.read_bytes() == b"new"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
 
 
 def test_an_output_file_behind_a_link_is_replaced_and_the_link_stays(tmp_path: Path) -> None:

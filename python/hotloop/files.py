@@ -113,6 +113,8 @@ def output_file(path: Path) -> Iterator[Path]:
     part = path.with_name(f".{path.stem[:100]}.{os.getpid()}{path.suffix}")
     try:
         yield part
+        if permissions := stat.S_IMODE(mode):
+            part.chmod(permissions)
         part.replace(path)
     except BaseException:
         part.unlink(missing_ok=True)
