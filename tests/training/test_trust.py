@@ -12,6 +12,7 @@ from hotloop import files
 from hotloop.errors import TrainingError
 from hotloop.training import verify
 from hotloop.training.checkpoint import checkpoint_paths, open_checkpoint
+from hotloop.training.time_machine import policy_at
 from tests.cli.command import complaint
 
 SMALL = {"runner.num_envs": 2, "runner.num_workers": 1, "ppo.horizon": 8, "ppo.minibatch_size": 16}
@@ -86,4 +87,31 @@ def test_no_policy_of_a_foreign_manifest_is_imported(theirs: Path, tmp_path: Pat
         hotloop.train("cartpole", steps=64, init_from=theirs)
     for command in (("export", str(theirs), "--onnx", "x.onnx"), ("play", str(theirs)), ("eval", str(path))):
         assert "names code to be loaded" in complaint(*command)
+    assert not (tmp_path / "executed").exists()
+
+
+def rebuild(run: Path) -> None:
+    """Ask for the policy of the first record, which is on no ladder and must be trained again."""
+    with policy_at(run, 48, trust=False, exact=True):
+        pass
+
+
+def test_no_opponent_of_a_foreign_run_is_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = {**SMALL, "env.seats": 3, "train.evaluate_episodes": 0, "policy.hidden": [4], "track.interval": 3}
+    home = tmp_path / "home"
+    hotloop.train("tag", steps=32, config=config, name="other", home=home, store="none")
+    against = {**config, "opponents.policies": ["other"], "opponents.seats": [1]}
+    run = hotloop.train("tag", steps=160, config=against, name="run", home=home, store="none").path
+    rebuild(run)
+    monkeypatch.setenv("HOTLOOP_HOME", str(tmp_path / "mine"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "evil.py").write_text(f"open({str(tmp_path / 'executed')!r}, 'w')\n")
+    path = run / "opponents" / "1" / "manifest.json"
+    manifest = files.read_object(path)
+    manifest["policy"] = {**manifest["policy"], "module": "evil:Net", "module_options": {}}
+    path.write_bytes(files.seal(manifest))
+    for use in (*COMMANDS.values(), rebuild):
+        with pytest.raises(TrainingError, match="names code to be loaded"):
+            use(run)
+    assert "names code to be loaded" in complaint("eval", str(run), "--episodes", "1")
     assert not (tmp_path / "executed").exists()

@@ -120,7 +120,7 @@ def policy_at(run: Path, step: int, *, trust: bool, exact: bool = False) -> Iter
     base = _newest_before(run, iterations, trust=trust)
     cost = seconds - (_seconds_at(records, base) if base is not None else 0.0)
     if why_not is None and (exact or cost <= QUICK):
-        with _rebuilt(run, config, base, iterations, events) as checkpoint:
+        with _rebuilt(run, config, base, iterations, events, trust=trust) as checkpoint:
             yield FoundPolicy(checkpoint, "exact", steps)
         return
     reason = why_not or f"training again to step {steps} takes about {cost:.0f} s"
@@ -155,7 +155,13 @@ def _seconds_at(records: Sequence[tuple[int, int, float]], checkpoint: Checkpoin
 
 @contextlib.contextmanager
 def _rebuilt(
-    run: Path, config: Config, base: Checkpoint | None, iterations: int, events: Sequence[dict[str, Any]]
+    run: Path,
+    config: Config,
+    base: Checkpoint | None,
+    iterations: int,
+    events: Sequence[dict[str, Any]],
+    *,
+    trust: bool,
 ) -> Iterator[Checkpoint]:
     """Train a run again from a checkpoint, or from its start, in a folder of its own."""
     load_env(config.env.name)
@@ -171,7 +177,7 @@ def _rebuilt(
             _without_extras(config),
             RunFolder(copy),
             first=read_first(run),
-            opponents=opponents.kept(run, config, trust=True),
+            opponents=opponents.kept(run, config, trust=trust),
             debug=False,
             callbacks=(),
             store=None,
