@@ -57,6 +57,8 @@ def test_self_play_has_a_target_that_can_be_reached_and_an_algorithm_that_reache
     assert (config.train.algorithm, config.train.until) == ("q-learning", 0)
     network = load_config("tictactoe", overrides={"env.opponent": "self", "train.algorithm": "ppo"})
     assert (network.train.algorithm, network.train.until) == ("ppo", None)
+    assert network.train.evaluate_env == {"opponent": "perfect"}
+    assert config.train.evaluate_env == {}
     assert network.ppo == load_config("tictactoe").ppo
     against = load_config("tictactoe", overrides={"env.opponent": "random"})
     assert (against.train.algorithm, against.train.until) == ("ppo", 0.92)
