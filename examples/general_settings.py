@@ -14,9 +14,6 @@ import statistics
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
-
-import gymnasium
 
 import hotloop
 
@@ -27,29 +24,20 @@ TASKS: dict[str, tuple[int, float | None]] = {
     "Walker2d-v5": (1_000_000, None),
     "LunarLander-v3": (1_500_000, 200.0),
     "BipedalWalker-v3": (1_000_000, None),
-    "MiniGrid-DoorKey-5x5-v0": (500_000, 0.9),
+    "minigrid:MiniGrid-DoorKey-5x5-v0": (500_000, 0.9),
 }
-
-
-def minigrid() -> gymnasium.Env[Any, Any]:
-    """Return MiniGrid's door and key without the text of the mission, which is always the same."""
-    from minigrid.wrappers import ImgObsWrapper
-
-    wrapped: gymnasium.Env[Any, Any] = ImgObsWrapper(gymnasium.make("MiniGrid-DoorKey-5x5-v0"))
-    return wrapped
 
 
 def train(task: str, seed: int, home: str, changes: list[str]) -> tuple[int, float]:
     """Return the steps, and the mean return of the last evaluation: 100 episodes with the most probable actions."""
     steps, until = TASKS[task]
-    name = f"{task}-{seed}"
-    env = "general_settings:minigrid" if task.startswith("MiniGrid") else f"gymnasium:{task}"
+    name = f"{task.rpartition(':')[2]}-{seed}"
     config = ["runner.num_threads=1", "runner.num_workers=1", *changes]
     if (Path(home) / "runs" / name).exists():
         run = hotloop.train(resume=name, home=home, progress=False)
     else:
         run = hotloop.train(
-            env,
+            f"gymnasium:{task}",
             steps=steps,
             until=until,
             seed=seed,
