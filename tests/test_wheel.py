@@ -1,5 +1,6 @@
 """The wheel that `make wheel` builds works in an environment that has nothing but it and its requirements."""
 
+import shutil
 import sys
 import zipfile
 from pathlib import Path
@@ -56,6 +57,13 @@ def test_wheel_ships_types_header_licence_and_one_native_module(wheel: Path) -> 
     assert {"hotloop/py.typed", "hotloop/_core.pyi", "hotloop/include/hotloop.h"} <= set(names)
     assert [name for name in names if name.endswith(".so")] == ["hotloop/_core.abi3.so"]
     assert any(name.endswith("/licenses/LICENSE") for name in names)
+
+
+@pytest.mark.skipif(shutil.which("npm") is None, reason="without Node the dashboard is not built")
+def test_wheel_ships_the_dashboard(wheel: Path) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {"hotloop/server/static/index.html", "hotloop/server/static/report.html"} <= set(names)
+    assert any(name.startswith("hotloop/server/static/assets/index-") for name in names)
 
 
 def test_installed_package_steps_environments(installed: Path, tmp_path: Path) -> None:

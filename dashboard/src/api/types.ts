@@ -41,10 +41,4 @@ export interface ReportData {
 }
 
 /** An episode to play: of the policy at a step, or of a checkpoint. */
-export interface PlayRequest {
-  step?: number;
-  checkpoint?: string;
-  seed?: string;
-  index?: number;
-  stochastic?: boolean;
-}
+export type PlayRequest = Partial<Schemas["PlayRequest"]>;

@@ -51,6 +51,8 @@ class Stream {
 
   start(): void {
     this.channel.onmessage = (message: MessageEvent<Message>) => this.receive(message.data);
+    // The tab that holds the stream answers with its state.
+    this.want([]);
     window.addEventListener("pagehide", () => this.send({ kind: "bye", tab: this.tab }));
     // Never resolves: the lock is released when the tab closes, and the next tab takes over.
     void navigator.locks.request(LOCK, () => {

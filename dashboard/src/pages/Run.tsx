@@ -1,6 +1,6 @@
 /** A run: its header, and tabs for curves, replays, health, config, events and files. */
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { lazy, Suspense, useState } from "react";
+import { lazy, Suspense, useEffect, useState } from "react";
 import { Link, useLocation } from "wouter";
 import { api } from "../api/client";
 import type { RunDetail, RunsPage } from "../api/types";
@@ -28,10 +28,17 @@ const FIELDS: Fields<{ tab: Tab }> = { tab: choice(TABS, "curves") };
 export default function Run({ id }: { id: string }) {
   const query = useQuery({ queryKey: ["run", id], queryFn: ({ signal }) => api.run(id, signal) });
   useTitle(query.data?.name ?? id);
-  // A name or `last` in the URL becomes the run's id, so that a link stays true.
-  const known = query.data?.id ?? id;
-  useLiveRuns(query.data ? [known] : []);
-  useNeighbours(known);
+  const client = useQueryClient();
+  const [, navigate] = useLocation();
+  const known = query.data?.id;
+  useEffect(() => {
+    // A name or `last` in the URL becomes the run's id, so that a link stays true; events go by ids, too.
+    if (known === undefined || known === id) return;
+    client.setQueryData(["run", known], query.data);
+    navigate(`/runs/${encodeURIComponent(known)}${location.search}`, { replace: true });
+  }, [known, id, client, navigate, query.data]);
+  useLiveRuns(known === id ? [id] : []);
+  useNeighbours(id);
   if (query.error && !query.data) {
     return (
       <div className="page">
@@ -41,7 +48,7 @@ export default function Run({ id }: { id: string }) {
       </div>
     );
   }
-  if (!query.data) return <Skeleton rows={8} />;
+  if (!query.data || known !== id) return <Skeleton rows={8} />;
   return <Loaded run={query.data} />;
 }
 

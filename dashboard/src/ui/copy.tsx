@@ -51,7 +51,7 @@ export function Command({ text, label }: { text: string; label?: string }) {
       type="button"
       className="command"
       title={`Copy: ${text}`}
-      aria-label={label ? `Copy the command to ${label}: ${text}` : `Copy the command ${text}`}
+      aria-label={label ? `${label}: copy the command ${text}` : `Copy the command ${text}`}
       onClick={() => void copyText(text).then(() => flash("copied"))}
     >
       <code>{label ?? text}</code>

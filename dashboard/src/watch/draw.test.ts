@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { Frames, Shape } from "../api/types";
-import { aim, drawFrame, drawShape } from "./draw";
+import { aim, drawFrame, drawShape, seatPosition } from "./draw";
 
 /** A context that writes down the calls it gets. */
 function recorder() {
@@ -99,4 +99,18 @@ it("a frame draws its shapes in their order, and the last frame stays when anoth
   drawFrame(canvas, episode, 99, null);
   const fills = calls.filter(([name]) => name === "fillStyle=").map(([, value]) => value);
   expect(fills).toEqual(["rgb(255 255 255)", "rgb(2 2 2)", "rgb(1 1 1)"]);
+});
+
+it("a seat is where its number is drawn", () => {
+  const episode = {
+    shapes: [
+      ["label", [1, 2], "0", 1, [0, 0, 0]],
+      ["label", [3, 4], "1", 1, [0, 0, 0]],
+    ],
+    frames: [[0, 1]],
+    seat_at: null,
+  } as unknown as Frames;
+  expect(seatPosition(episode, 0, 1)).toEqual([3, 4]);
+  expect(seatPosition(episode, 0, 2)).toBeNull();
+  expect(seatPosition({ ...episode, seat_at: [[[5, 6]]] }, 0, 0)).toEqual([5, 6]);
 });

@@ -69,17 +69,24 @@ export function drawShape(context: CanvasRenderingContext2D, shape: Shape, camer
   }
 }
 
+/** Where a seat is: as the server says, or else where the drawing has the seat's number. */
+export function seatPosition(episode: Frames, frame: number, seat: number): Point | null {
+  const known = episode.seat_at?.[frame]?.[seat];
+  if (known) return known;
+  for (const index of episode.frames[frame] ?? []) {
+    const shape = episode.shapes[index];
+    if (shape?.[0] === "label" && shape[2] === String(seat)) return shape[1];
+  }
+  return null;
+}
+
 /** One moment of an episode; a frame is a list of entries of the episode's table of shapes. */
 export function drawFrame(canvas: HTMLCanvasElement, episode: Frames, frame: number, seat: number | null): void {
   const context = canvas.getContext("2d");
   if (context === null || episode.bounds === null) return;
   const at = Math.min(frame, episode.frames.length - 1);
-  const camera = aim(
-    episode.bounds,
-    canvas.width,
-    canvas.height,
-    seat === null ? null : (episode.seat_at?.[at]?.[seat] ?? null),
-  );
+  const centre = seat === null ? null : seatPosition(episode, at, seat);
+  const camera = aim(episode.bounds, canvas.width, canvas.height, centre);
   context.fillStyle = css(episode.paper);
   context.fillRect(0, 0, canvas.width, canvas.height);
   for (const index of episode.frames[at] ?? []) {

@@ -136,7 +136,7 @@ export function Scatter({ comparison, slots }: { comparison: Comparison; slots: 
         {choose("x", xKey, setX)}
         {choose("y", yKey, setY)}
       </div>
-      <svg width={width} height={height} role="img" aria-label={`${yKey} against ${xKey}`} className="scatter">
+      <svg viewBox={`0 0 ${width} ${height}`} role="img" aria-label={`${yKey} against ${xKey}`} className="scatter">
         <g className="axis">
           <line x1={x(0)} x2={x(1)} y1={y(0) + 8} y2={y(0) + 8} />
           <line x1={x(0) - 8} x2={x(0) - 8} y1={y(0)} y2={y(1)} />

@@ -1,6 +1,6 @@
 /** The policy of a moment of the run, rebuilt by the server, playing beside the curve. */
 import { useQuery } from "@tanstack/react-query";
-import { useEffect, useRef } from "react";
+import { useEffect, useRef, useState } from "react";
 import { api } from "../../api/client";
 import type { RunDetail } from "../../api/types";
 import { whole } from "../../ui/format";
@@ -17,9 +17,10 @@ interface Props {
 
 export function TimeMachine({ run, step, onClose, onOpen }: Props) {
   const box = useRef<HTMLElement>(null);
+  const [exact, setExact] = useState(false);
   const episode = useQuery({
-    queryKey: ["play", run.id, { step }],
-    queryFn: ({ signal }) => api.play(run.id, { step }, signal),
+    queryKey: ["play", run.id, { step, exact }],
+    queryFn: ({ signal }) => api.play(run.id, exact ? { step, exact } : { step }, signal),
     staleTime: Infinity,
   });
   useKeys({ Escape: onClose });
@@ -37,7 +38,16 @@ export function TimeMachine({ run, step, onClose, onOpen }: Props) {
       </header>
       {!run.exact && run.inexact_reason && <p className="note">{run.inexact_reason}</p>}
       <Loaded query={episode} rows={5}>
-        {(frames) => <Player episodes={[frames]} compact />}
+        {(frames) => (
+          <>
+            <Player episodes={[frames]} compact />
+            {run.exact && frames.source.kind === "checkpoint" && !exact && (
+              <button type="button" onClick={() => setExact(true)} title="Trains on from the checkpoint; may take long">
+                Rebuild the policy of exactly this step
+              </button>
+            )}
+          </>
+        )}
       </Loaded>
     </aside>
   );
