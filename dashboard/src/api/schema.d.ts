@@ -6254,6 +6254,8 @@ export interface operations {
                 topics?: string;
                 /** @description Metrics to send points of; all by default. */
                 metrics?: string;
+                /** @description As the header `Last-Event-ID`. */
+                after?: string | null;
             };
             header?: never;
             path?: never;

@@ -106,15 +106,18 @@ class Stream {
 
   private connect(): void {
     const topics = this.topics();
-    if (this.source !== null && this.source.readyState !== EventSource.CLOSED && this.open === topics) return;
+    const isOpen = this.source !== null && this.source.readyState !== EventSource.CLOSED;
+    if (isOpen && this.open === topics) return;
     clearTimeout(this.timer);
-    this.source?.close();
-    this.open = topics;
-    const after = this.lastId && `&after=${encodeURIComponent(this.lastId)}`;
+    // With other topics the old stream goes on until the new one speaks: events may come twice, but none is missed.
+    const before = isOpen ? this.source : null;
+    const after = !isOpen && this.lastId ? `&after=${encodeURIComponent(this.lastId)}` : "";
     const source = new EventSource(`/api/rl/events?topics=${encodeURIComponent(topics)}${after}`);
+    this.open = topics;
     this.source = source;
     for (const type of TYPES) {
       source.addEventListener(type, (message: MessageEvent<string>) => {
+        before?.close();
         if (message.lastEventId) this.lastId = message.lastEventId;
         this.attempt = 0;
         this.shareState("live");
@@ -124,8 +127,10 @@ class Stream {
       });
     }
     source.onerror = () => {
-      // The browser's own retry knows neither our pace nor that the server may have another address again.
+      // The browser's own retry knows neither our pace nor other topics.
+      before?.close();
       source.close();
+      if (this.source !== source) return;
       this.shareState("lost");
       clearTimeout(this.timer);
       this.timer = setTimeout(() => this.connect(), retryDelay(this.attempt, Math.random()));

@@ -166,6 +166,10 @@ export function connect(client: QueryClient): void {
     switch (type) {
       case "hello":
         serverVersion.set(String(data.version));
+        // What was recorded between loading a page and the start of its stream.
+        for (const query of client.getQueryCache().findAll({ queryKey: ["series"], type: "active" })) {
+          refresh("series", query.queryKey[1]);
+        }
         break;
       case "runs":
         onRuns(data.runs as RunRow[]);

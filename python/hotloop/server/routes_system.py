@@ -164,13 +164,15 @@ async def events(
     request: Request,
     topics: Annotated[str, Query(max_length=4000, description="runs, alerts, run:ID, separated by commas.")] = "runs",
     metrics: Annotated[str, Query(max_length=8000, description="Metrics to send points of; all by default.")] = "",
+    after: Annotated[str | None, Query(max_length=100, description="As the header `Last-Event-ID`.")] = None,
 ) -> Response:
     """Server-sent events. `Last-Event-ID` resumes a stream without a gap, or answers `reset`."""
     found = services(request)
     names = dict.fromkeys(name.strip() for name in topics.split(",") if name.strip())
     if len(names) > _MOST_TOPICS:
         raise ProblemError(400, f"{len(names)} topics: at most {_MOST_TOPICS} in one stream")
-    last_id = request.headers.get("last-event-id")
+    # A page that reconnects by itself cannot set headers.
+    last_id = request.headers.get("last-event-id", after)
     resolved, gapless = [], True
     for name in names:
         if name in ("runs", "alerts"):
