@@ -16,7 +16,7 @@ from tests.browser.conftest import ARGUMENTS
 from tests.browser.visitor import Visitor, chart
 from tests.server.serving import serving, train
 
-COLOURS = 96
+COLOURS = 200
 FRAMES = 40
 
 
