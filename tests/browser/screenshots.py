@@ -16,14 +16,12 @@ from tests.browser.conftest import ARGUMENTS
 from tests.browser.visitor import Visitor, chart
 from tests.server.serving import serving, train
 
-COLOURS = 200
 FRAMES = 40
 
 
 def save(png: bytes, path: Path) -> None:
-    """Write a picture with few colours: charts need no more, and files stay small."""
-    picture = Image.open(io.BytesIO(png)).convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
-    picture.save(path, optimize=True)
+    """Write a picture as small as it gets without a loss."""
+    Image.open(io.BytesIO(png)).convert("RGB").save(path, optimize=True)
     print(f"{path}: {path.stat().st_size / 1000:.0f} kB")
 
 

@@ -305,7 +305,7 @@ export interface paths {
         };
         /**
          * Compare
-         * @description How runs differ; for one run, what changed in a window of steps, the clearest change first.
+         * @description Differences between runs; for one run, changes in a window of steps, the clearest first.
          */
         get: operations["compare"];
         put?: never;
@@ -752,7 +752,7 @@ export interface components {
         };
         /**
          * Comparison
-         * @description How runs differ, or for one run what changed in a window.
+         * @description Differences between runs, or for one run the changes in a window.
          */
         Comparison: {
             /** Runs */
