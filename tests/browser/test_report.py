@@ -1,49 +1,30 @@
-"""The page that an HTML report is made of: one file, opened without a server."""
+"""Reports of `hotloop runs report --html`: one file, opened without a server or a network."""
 
-import json
+import os
+import subprocess
+import sys
 from pathlib import Path
-from typing import Any
 
 from playwright.sync_api import expect
 
 from tests.browser.test_watch import picture, shown_step
 from tests.browser.visitor import Visitor, axe_violations, chart, wait_until
-from tests.server.serving import Server
-
-HOSTILE = "</script><script>alert(1)</script>"
+from tests.server.serving import train
 
 
-def report_data(server: Server, *names: str) -> dict[str, Any]:
-    """The content of a report, from the API."""
-    runs = [server.get(f"/api/rl/runs/{name}") for name in names]
-    query = "&".join(f"run={name}" for name in names)
-    series = server.get(f"/api/rl/series?{query}&metric=return_recent&metric=entropy")["series"]
-    name = server.get(f"/api/rl/runs/{names[0]}/replays")["replays"][0]["name"]
-    frames = server.get(f"/api/rl/runs/{names[0]}/replays/{name}/frames")
-    return {
-        "version": "0",
-        "created": 1_800_000_000.0,
-        "runs": [{**run, "note": HOSTILE} for run in runs],
-        "series": series,
-        "evaluations": {run["id"]: server.get(f"/api/rl/runs/{run['id']}/evaluations")["evaluations"] for run in runs},
-        "events": {run["id"]: [] for run in runs},
-        "settings": [{"key": "ppo.epochs", "values": [1, HOSTILE]}],
-        "replays": [{"run": runs[0]["id"], "name": name, "frames": frames}],
-    }
-
-
-def test_a_report_is_one_file_that_needs_no_network(reader: Visitor, repository: Path, tmp_path: Path) -> None:
-    assert reader.server is not None
-    template = (repository / "python/hotloop/server/static/report.html").read_text()
-    data = json.dumps(report_data(reader.server, "seed-1", "other")).replace("<", "\\u003c")
-    marker = '<script id="hotloop-data" type="application/json">null</script>'
-    assert template.count(marker) == 1
+def test_a_report_is_one_file_that_needs_no_network(visitor: Visitor, repository: Path, tmp_path: Path) -> None:
+    hostile = "</script><img src=x onerror=alert(1)>"
+    for seed, name in (("1", "one"), ("2", "two")):
+        train(tmp_path, "cartpole", "--seed", seed, "--name", name, "--steps", "40k")
+    train(tmp_path, "cartpole", "--name", "three", "--steps", "40k", "ppo.epochs=2")
     report = tmp_path / "report.html"
-    report.write_text(template.replace(marker, marker.replace("null", data)))
-    page = reader.profile(offline=True).new_page()
-    reader.watch(page)
+    command = [sys.executable, "-m", "hotloop", "runs", "report", "one", "two", "three", "--html", str(report)]
+    subprocess.run(command, env={**os.environ, "HOTLOOP_HOME": str(tmp_path)}, check=True, capture_output=True)
+    report.write_text(report.read_text().replace('"name":"two"', f'"name":"{hostile}"'.replace("<", "\\u003c")))
+    page = visitor.profile(offline=True).new_page()
+    visitor.watch(page)
     page.goto(report.as_uri())
-    expect(page.get_by_role("heading", name="2 runs")).to_be_visible()
+    expect(page.get_by_role("heading", name="3 runs")).to_be_visible()
     chart(page, "return_recent")
     chart(page, "entropy")
     wait_until(page, lambda: shown_step(page) > 0, "the replay plays")
@@ -51,5 +32,6 @@ def test_a_report_is_one_file_that_needs_no_network(reader: Visitor, repository:
     before = picture(page)
     page.keyboard.press(".")
     assert picture(page) != before
-    expect(page.get_by_role("cell", name=HOSTILE)).to_be_visible()
+    expect(page.get_by_role("rowheader", name="ppo.epochs")).to_be_visible()
+    expect(page.get_by_role("columnheader", name=hostile)).to_be_visible()
     assert axe_violations(page, repository) == []
