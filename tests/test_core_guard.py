@@ -58,6 +58,37 @@ def test_a_panic_in_a_method_is_an_error() -> None:
         assert_panic_is_an_error(name, call)
 
 
+HUGE_SEQUENCES: dict[str, Callable[[core_calls.Objects, Any], Any]] = {
+    "Pool(infos)": lambda o, huge: core_calls.pool(infos=huge),
+    "Pool.seed": lambda o, huge: o.pool.seed(huge),
+    "Pool.seed(which)": lambda o, huge: o.pool.seed(0, which=huge),
+    "Pool.reset": lambda o, huge: o.pool.reset(huge),
+    "Pool.finals": lambda o, huge: o.pool.finals(huge),
+    "Pool.configure": lambda o, huge: o.pool.configure({}, huge),
+    "Pool.configure(option)": lambda o, huge: o.pool.configure({"max_steps": huge}),
+    "Pool.set_policies": lambda o, huge: o.pool.set_policies(huge),
+    "Pool.set_weights": lambda o, huge: o.pool.set_weights(huge),
+    "Pool.set_state": lambda o, huge: o.pool.set_state({}, huge),
+    "Signals.send_all": lambda o, huge: o.signals.send_all(huge, 1),
+    "Signals.receive": lambda o, huge: o.signals.receive(huge, 1, 0.0),
+    "Signals.next": lambda o, huge: o.signals.next(0, huge, 0.0, False),
+    "Choices": lambda o, huge: _core.Choices(np.zeros((2, 4), np.int64), np.zeros(1, np.int64), huge, 2),
+    "update_speed": lambda o, huge: _core.update_speed(4, huge, 2),
+    "PpoLearner(policy)": lambda o, huge: _core.PpoLearner(
+        "cartpole", None, {"hidden": huge}, rows=4, horizon=8, seed=0
+    ),
+    "PpoLearner.set_state": lambda o, huge: o.learner.set_state(o.learner.state() | {"adam.steps": huge}),
+}
+
+
+@pytest.mark.parametrize("length", [2**42, 2**62])
+@pytest.mark.parametrize("name", HUGE_SEQUENCES)
+def test_a_sequence_of_impossible_length_is_an_error(name: str, length: int) -> None:
+    """Arguments are converted before the guard around a call is in place."""
+    with pytest.raises((MemoryError, TypeError, ValueError), match=rf"{length}|expected 0 to 2\*\*64 - 1"):
+        HUGE_SEQUENCES[name](core_calls.make_objects(), range(length))
+
+
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("method", ["step", "reset", "observe"])
 def test_a_panic_of_an_env_names_it_and_leaves_the_runner_usable(method: str, threads: int) -> None:
@@ -182,7 +213,7 @@ def run_together(tasks: list[Callable[[], Any]]) -> None:
     [
         ("runner", "PpoLearner.iterate", ["Pool.step", "Pool.observe", "Pool.faults", "Pool.num_threads", "Pool.recv"]),
         ("learner", "PpoLearner.iterate", ["PpoLearner.state", "PpoLearner.rollout", "PpoLearner.act"]),
-        ("learner", "TabularLearner.advance", ["TabularLearner.tally", "TabularLearner.steps"]),
+        ("learner", "TabularLearner.advance", ["TabularLearner.take_statistics", "TabularLearner.steps"]),
     ],
 )
 def test_an_object_in_use_says_so(noun: str, busy: str, calls: list[str]) -> None:
@@ -216,6 +247,6 @@ def test_an_env_that_changes_the_stepper_it_is_stepped_by_gets_an_error() -> Non
         return core_calls.env_step(action)
 
     stepper.put(0, step, core_calls.env_reset)
-    stepper.go_on([0], 0, True)
+    stepper.step([0], 0, True)
     assert errors
     assert errors[0].startswith("another thread is using this stepper")

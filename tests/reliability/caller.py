@@ -239,7 +239,7 @@ def _table(random: Random, folder: Path) -> list[Call]:
         learner,
         {
             "advance": ((1,), {"seconds": 1.0}),
-            "tally": ((), {}),
+            "take_statistics": ((), {}),
             "set_table": ((table,), {}),
             "changes": ((), {}),
             "absorb": ((np.zeros(2, np.uint64), np.zeros((2, actions), np.float32), np.zeros(2, np.uint32)), {}),
@@ -252,7 +252,7 @@ def _table(random: Random, folder: Path) -> list[Call]:
         {
             "begin": ((0, 2**actions - 1), {}),
             "step": ((1.0, False, 1, 2**actions - 1), {}),
-            "tally": ((), {}),
+            "take_statistics": ((), {}),
             "set_table": ((table,), {}),
             "restore": ((external.snapshot(),), {}),
         },
@@ -272,9 +272,9 @@ def _table(random: Random, folder: Path) -> list[Call]:
         ("TabularLearner", _core.TabularLearner, (env, {}, settings, states, actions), {}),
         ("ExternalTabularLearner", _core.ExternalTabularLearner, (settings, states, actions), {}),
         ("table_bytes", _core.table_bytes, (settings, states, actions), {}),
-        ("best_values", _core.best_values, ("frozen-lake", {}, 0.9), {}),
+        ("optimal_values", _core.optimal_values, ("frozen-lake", {}, 0.9), {}),
         ("reachable_states", _core.reachable_states, ("frozen-lake", {}), {}),
-        ("policy_earnings", _core.policy_earnings, ("frozen-lake", {}, np.zeros(16, np.uint32)), {"limit": 100}),
+        ("evaluate_policy", _core.evaluate_policy, ("frozen-lake", {}, np.zeros(16, np.uint32)), {"limit": 100}),
     ]
     return calls
 

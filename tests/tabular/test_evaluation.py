@@ -72,12 +72,12 @@ def test_what_cannot_be_enumerated_is_played_instead() -> None:
     assert exact_options("gymnasium:Taxi-v3", {}) is None
     assert exact_options("tictactoe", {"opponent": "self"}) == {"opponent": "perfect"}
     with pytest.raises(ValueError, match="cannot be enumerated"):
-        _core.best_values("cartpole", None, 0.9)
+        _core.optimal_values("cartpole", None, 0.9)
 
 
 def test_earnings_want_an_action_for_every_state() -> None:
     with pytest.raises(ValueError, match="expected one of 4 actions for each of 16 states"):
-        _core.policy_earnings("frozen-lake", None, np.zeros(3, np.uint32), 10)
+        _core.evaluate_policy("frozen-lake", None, np.zeros(3, np.uint32), 10)
     assert math.isnan(evaluate_exactly(best_table("taxi", 0.9), "taxi", {}, 0.9).std)
 
 

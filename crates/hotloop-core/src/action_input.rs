@@ -1,4 +1,4 @@
-//! Taking in actions: every one is checked and narrowed before any env moves, so a bad one costs nothing.
+//! Actions from the caller: all are checked and narrowed before any env steps, so an invalid one changes nothing.
 
 use std::ops::Range;
 
@@ -35,7 +35,7 @@ impl Pool {
     /// Whether these groups can step now.
     fn ready(&self, groups: Range<usize>) -> Result<()> {
         self.check_not_forked()?;
-        self.must_have_started("a step")?;
+        self.check_started("a step")?;
         if let Some(group) = groups.clone().find(|group| self.is_flying(*group)) {
             return state(format!("group {group} is in flight: receive it before sending it again"));
         }
@@ -54,7 +54,7 @@ impl Pool {
         Ok(())
     }
 
-    /// Takes in choices for these groups, `width` per row.
+    /// Sets discrete actions of these groups, `width` per row.
     pub fn set_discrete_actions<T: DiscreteValue>(&mut self, groups: Range<usize>, actions: &[T]) -> Result<()> {
         self.ready(groups.clone())?;
         let choices = self.spec.action.choices();

@@ -1,4 +1,4 @@
-//! The clock by which one process sees how long another has been at it.
+//! A clock that is comparable between processes.
 
 /// Seconds of the system's monotonic clock, the same in every process: Python's `time.monotonic`.
 #[cfg(unix)]

@@ -1,6 +1,6 @@
 //! Envs with discrete states and actions for tabular learners: one decision at a time, without frames.
 //!
-//! An env's [`Env::reset`] and [`Env::step`] are made of `begin` and `play`, so that its rules are written once.
+//! An env's [`Env::reset`] and [`Env::step`] are composed of `begin` and `play`, so that its rules are written once.
 
 use crate::env::Env;
 use crate::rng::Stream;

@@ -144,9 +144,9 @@ pub trait Env: Send + 'static {
 pub struct Rng {
     /// The env's stream.
     pub env: Stream,
-    /// Which episode of the env this is.
+    /// Index of the env's episode.
     pub episode: u32,
-    /// Which step of the episode; 0 at reset.
+    /// Step of the episode; 0 at reset.
     pub step: u32,
 }
 
@@ -210,7 +210,7 @@ pub struct Frame<'a> {
 }
 
 impl Frame<'_> {
-    /// Of a frame of several envs, the part of one.
+    /// The part of one env in a frame of several.
     #[inline(always)]
     pub(crate) fn part(&mut self, env: usize, seats: usize) -> Frame<'_> {
         let Self { row_bytes, mask_len, .. } = *self;

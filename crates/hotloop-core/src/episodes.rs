@@ -1,5 +1,5 @@
-//! Episode statistics, kept per row so that neither threads nor groups show in them: running sums since they were last
-//! taken, and the last few episodes of each row.
+//! Episode statistics per row, independent of threads and groups: running sums since they were last taken, and the last
+//! few episodes of each row.
 
 /// Minimum number of recent episodes that a runner keeps, over all its rows.
 const RECENT: usize = 4096;
@@ -19,7 +19,7 @@ pub struct Episode {
     pub tick: u64,
     /// The row, counted within the group.
     pub row: u32,
-    /// Which episode of its env it was.
+    /// Index of its env's episode.
     pub episode: u32,
     /// Number of decisions of the row.
     pub length: u32,
@@ -152,7 +152,7 @@ pub struct Finished {
     pub row: usize,
     /// Steps of the group.
     pub tick: u64,
-    /// Which episode of its env it was.
+    /// Index of its env's episode.
     pub episode: u32,
     /// Number of decisions of the row.
     pub length: u32,

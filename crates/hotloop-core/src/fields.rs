@@ -1,5 +1,5 @@
-//! An env's state as named fields. One method on the env names them; what is done with them is a visitor's business:
-//! describing, reading, writing, saving and loading all go through the same declaration.
+//! An env's state as named fields. One method on the env names them for a visitor: describing, reading, writing,
+//! saving and loading all use the same declaration.
 
 use crate::codec::{Reader, Writer};
 use crate::error::{Error, Result};
@@ -73,7 +73,7 @@ impl FieldMut<'_> {
     }
 }
 
-/// Someone who looks at, or changes, each field in turn. The fields of an env, their order and lengths depend only on
+/// A visitor that reads or changes each field in turn. The fields of an env, their order and lengths depend only on
 /// the options that fix its spaces.
 pub trait Fields {
     /// The next field.

@@ -1,4 +1,4 @@
-//! Telling a forked child from its parent: threads do not survive a fork, so what owns threads must know.
+//! Detection of forked children: threads do not survive a fork, so owners of threads must notice it.
 
 #[cfg(unix)]
 mod unix {

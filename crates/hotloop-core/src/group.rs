@@ -26,20 +26,20 @@ pub struct Rules {
     pub autoreset: Autoreset,
     /// The weight of each reward term.
     pub weights: Vec<f32>,
-    /// Which instruction set vectorised envs use.
+    /// Instruction set of vectorised envs.
     pub isa: Isa,
-    /// Which of the env's info arrays are wanted, and how many numbers each has per row.
+    /// Requested info arrays: index in the env's spec, and numbers per row.
     pub infos: Vec<(usize, usize)>,
     /// Ticks that a step spans: the action is repeated, rewards add up, and the end of an episode ends the step.
     pub action_repeat: u32,
 }
 
-/// Which final observations a step keeps under [`Autoreset::SameStep`].
+/// Final observations that a step keeps under [`Autoreset::SameStep`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Keep {
+pub enum KeepFinals {
     /// Those of all rows that ended.
     Ended,
-    /// Those of truncated rows only: what a learner bootstraps from.
+    /// Those of truncated rows only, from which a learner bootstraps.
     Truncated,
 }
 
@@ -85,14 +85,14 @@ pub struct Frames<'a> {
     pub valid: &'a mut [bool],
     /// Actions that the row may take next.
     pub mask: &'a mut [bool],
-    /// Which policy plays the row.
+    /// Policy of the row.
     pub policy: &'a mut [i32],
     /// The info arrays that were asked for, row by row.
     pub infos: &'a mut [f32],
     /// Final observations.
     pub finals: &'a mut Finals,
-    /// Which final observations to keep.
-    pub keep: Keep,
+    /// Final observations to keep.
+    pub keep: KeepFinals,
     /// The slot of this step in its rollout.
     pub slot: u32,
 }

@@ -19,7 +19,7 @@ const FAULTS_KEPT: usize = 64;
 pub struct Fault {
     /// The env, counted within the group.
     pub env: usize,
-    /// Which episode of the env it was.
+    /// Index of the env's episode.
     pub episode: u32,
     /// At which step of the episode.
     pub step: u32,
@@ -43,13 +43,13 @@ pub struct GroupState {
     pub stream_lo: Vec<u32>,
     /// Each env's stream, high words.
     pub stream_hi: Vec<u32>,
-    /// Which episode each env plays; wraps to 0 when the first one starts.
+    /// Index of each env's episode; wraps to 0 when the first one starts.
     pub episode: Vec<u32>,
     /// Steps since the episode began.
     pub elapsed: Vec<u32>,
     /// Steps until truncation.
     pub max_steps: Vec<u32>,
-    /// The same, if it is the same for all envs: what need not be read need not be in the cache.
+    /// The same for all envs, if it is equal: saves cache space.
     pub common_max_steps: Option<u32>,
     /// 1 when the env waits for a reset.
     pub over: Vec<u32>,
@@ -70,7 +70,7 @@ pub struct GroupState {
     pub valid: Vec<bool>,
     /// Action mask of each row.
     pub mask: Vec<bool>,
-    /// Which policy plays each row.
+    /// Policy of each row.
     pub policy: Vec<i32>,
     /// Steps the group has made.
     pub tick: u64,
@@ -265,7 +265,7 @@ impl GroupState {
             let flags = reader.u8()?;
             self.played[row] = flags & 1 != 0;
             self.ended[row] = flags & 2 != 0;
-            // Groups that know better say so when they look at the env next.
+            // The group corrects it when it next observes the env.
             self.valid[row] = true;
             self.policy[row] = reader.u32()? as i32;
             self.pending_policy[row] = reader.u32()? as i32;

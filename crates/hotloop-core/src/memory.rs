@@ -1,12 +1,12 @@
-//! Memory that is left, compared with what is needed before it is taken: an allocation that fails halfway would end the
-//! process, and one that succeeds may take the machine with it.
+//! Checks of available memory before large allocations: one that fails halfway would abort the process, and one that
+//! succeeds may take down the machine.
 
 use crate::error::{Error, Result};
 
 /// Smaller requests are not checked.
 const SMALL: u128 = 64 << 20;
 
-/// Refuses to make something that needs more memory than is left. `remedy` says what to change.
+/// Rejects `what` if it needs more memory than is available; `remedy` says what to change.
 pub fn require(what: &str, bytes: u128, remedy: &str) -> Result<()> {
     if bytes <= SMALL {
         return Ok(());

@@ -20,7 +20,7 @@ pub enum Value {
     Ints(Vec<i64>),
 }
 
-/// Which values an option takes, beyond having the type of its default.
+/// Values that an option takes, beyond having the type of its default.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Allowed {
     /// Any value of the type.
@@ -131,7 +131,7 @@ impl Options {
         Self { specs, values }
     }
 
-    /// These options with some changed; an unknown name or a value out of bounds is an error that says what would do.
+    /// These options with some changed; an unknown name or a value out of bounds is an error that says what is allowed.
     pub fn with(&self, env: &str, changes: &[(String, Value)]) -> Result<Self> {
         let mut changed = self.clone();
         for (name, value) in changes {

@@ -1,4 +1,4 @@
-//! Panics on their way from the thread they happened on to the caller, with message and location.
+//! Panics, passed from the thread they happened on to the caller with message and location.
 
 use std::any::Any;
 use std::cell::Cell;

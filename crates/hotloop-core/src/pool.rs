@@ -1,4 +1,4 @@
-//! The native runner: many envs in groups, stepped by a thread pool of threads, with results written to memory of the caller.
+//! The native runner: many envs in groups, stepped by a thread pool, with results written to memory of the caller.
 //!
 //! Results depend on the env, its options, the seed, each env's index and the actions: never on threads or groups.
 
@@ -9,7 +9,7 @@ use crate::checked_group::CheckedGroup;
 use crate::cpu;
 use crate::env::{EnvKind, Spec};
 use crate::error::{Error, Result, input, state};
-use crate::group::{Autoreset, Finals, Group, Keep, Rules};
+use crate::group::{Autoreset, Finals, Group, KeepFinals, Rules};
 use crate::group_state::GroupState;
 use crate::memory;
 use crate::options::{Options, Value};
@@ -84,9 +84,8 @@ impl Pool {
         let nanoseconds = envs as u64 * u64::from(spec.step_nanoseconds);
         let small = (nanoseconds.div_ceil(GROUP_NANOSECONDS) as usize).min(most_threads * GROUPS_PER_THREAD);
         let large = (nanoseconds / LARGE_GROUP_NANOSECONDS) as usize;
-        let worth = small.max(large.min(most_threads * MOST_GROUPS_PER_THREAD)).min(envs);
-        let paying = if most_threads == 1 { 1 } else { worth };
-        let groups = setup.num_groups.unwrap_or(paying);
+        let enough = small.max(large.min(most_threads * MOST_GROUPS_PER_THREAD)).min(envs);
+        let groups = setup.num_groups.unwrap_or(if most_threads == 1 { 1 } else { enough });
         if groups == 0 || groups > envs {
             return input(format!("num_groups is {groups}: expected 1 to num_envs ({envs})"));
         }
@@ -199,7 +198,7 @@ impl Pool {
         self.started
     }
 
-    /// Fails in a forked child, which has no threads and whose locks may be held for ever.
+    /// Fails in a forked child, which has no threads and whose locks may stay locked.
     pub fn check_not_forked(&self) -> Result<()> {
         if self.workers.lost() {
             return state(
@@ -210,7 +209,7 @@ impl Pool {
     }
 
     /// Fails while groups are in flight.
-    pub fn must_be_idle(&self, what: &str) -> Result<()> {
+    pub fn check_idle(&self, what: &str) -> Result<()> {
         self.check_not_forked()?;
         match self.in_flight() {
             0 => Ok(()),
@@ -219,13 +218,13 @@ impl Pool {
     }
 
     /// Fails before the first reset.
-    pub fn must_have_started(&self, what: &str) -> Result<()> {
+    pub fn check_started(&self, what: &str) -> Result<()> {
         if self.started { Ok(()) } else { state(format!("{what} needs a reset first")) }
     }
 
     /// Restarts the random streams: of every env by its index, or of each from a seed of its own.
     pub fn seed(&mut self, seeds: &Seeds<'_>, attempt: u32) -> Result<()> {
-        self.must_be_idle("seeding")?;
+        self.check_idle("seeding")?;
         let given = match seeds {
             Seeds::One(_) => self.envs(),
             Seeds::Some(_, which) => which.len(),
@@ -259,12 +258,12 @@ impl Pool {
     /// # Safety
     /// Every array of `frames` that is not null must have room for all rows.
     pub unsafe fn reset(&mut self, which: Option<&[bool]>, frames: FramePointers) -> Result<()> {
-        self.must_be_idle("reset")?;
+        self.check_idle("reset")?;
         if let Some(which) = which {
             if which.len() != self.envs() {
                 return input(format!("the reset mask has {} entries for {} envs", which.len(), self.envs()));
             }
-            self.must_have_started("a reset of some envs")?;
+            self.check_started("a reset of some envs")?;
         }
         let all = vec![true; self.envs()];
         for (slot, bounds) in self.slots.iter().zip(self.starts.windows(2)) {
@@ -284,10 +283,10 @@ impl Pool {
     /// # Safety
     /// As for `reset`.
     pub unsafe fn observe(&mut self, frames: FramePointers) -> Result<()> {
-        self.must_be_idle("looking at the envs")?;
-        self.must_have_started("looking at the envs")?;
+        self.check_idle("observing the envs")?;
+        self.check_started("observing the envs")?;
         // SAFETY: the caller's promise.
-        unsafe { self.launch_all(frames, false, Keep::Ended) };
+        unsafe { self.launch_all(frames, false, KeepFinals::Ended) };
         self.finish_all()
     }
 
@@ -297,11 +296,11 @@ impl Pool {
     /// As for `reset`.
     pub unsafe fn step(&mut self, frames: FramePointers) -> Result<()> {
         // SAFETY: the caller's promise.
-        unsafe { self.launch_all(frames, true, Keep::Ended) };
+        unsafe { self.launch_all(frames, true, KeepFinals::Ended) };
         self.finish_all()
     }
 
-    unsafe fn launch_all(&mut self, frames: FramePointers, step: bool, keep: Keep) {
+    unsafe fn launch_all(&mut self, frames: FramePointers, step: bool, keep: KeepFinals) {
         for slot in self.slots.iter() {
             let slot = &mut *lock(slot);
             slot.finals.clear();
@@ -330,10 +329,10 @@ impl Pool {
     ///
     /// # Safety
     /// As for `reset`, and until the group was received.
-    pub unsafe fn send(&mut self, group: usize, frames: FramePointers, slot: u32, keep: Keep) {
+    pub unsafe fn send(&mut self, group: usize, frames: FramePointers, slot: u32, keep: KeepFinals) {
         {
             let entry = &mut *lock(&self.slots[group]);
-            if slot == 0 || keep == Keep::Ended {
+            if slot == 0 || keep == KeepFinals::Ended {
                 entry.finals.clear();
             }
             entry.job = Some(Job { frames, step: true, slot, keep });
@@ -361,33 +360,33 @@ impl Pool {
         Ok(Some(&self.done))
     }
 
-    /// Lends a group to the caller's own thread, with all it needs to be stepped: for learners that carry groups
-    /// through many steps. Waits for it if it is in flight.
-    pub fn visit<T>(&self, group: usize, visit: impl FnOnce(Visit<'_>) -> T) -> T {
+    /// Calls `f` on this thread with exclusive access to a group, for learners that step groups themselves. Waits for the
+    /// group if it is in flight.
+    pub fn with_group<T>(&self, group: usize, f: impl FnOnce(GroupAccess<'_>) -> T) -> T {
         let Slot { group, group_state, ints, floats, rules, finals, .. } = &mut *lock(&self.slots[group]);
-        visit(Visit { group: &mut **group, group_state, ints, floats, rules, finals })
+        f(GroupAccess { group: &mut **group, group_state, ints, floats, rules, finals })
     }
 
-    /// The final observations that a group has kept. Waits for it if it is in flight.
-    pub fn finals<T>(&self, group: usize, visit: impl FnOnce(&Finals) -> T) -> T {
-        visit(&lock(&self.slots[group]).finals)
+    /// Final observations of a group. Waits for the group if it is in flight.
+    pub fn finals<T>(&self, group: usize, f: impl FnOnce(&Finals) -> T) -> T {
+        f(&lock(&self.slots[group]).finals)
     }
 
-    /// The bookkeeping of one group. Waits for it if it is in flight.
-    pub fn group_state<T>(&self, group: usize, visit: impl FnOnce(&mut GroupState) -> T) -> T {
-        visit(&mut lock(&self.slots[group]).group_state)
+    /// State of a group. Waits for the group if it is in flight.
+    pub fn group_state<T>(&self, group: usize, f: impl FnOnce(&mut GroupState) -> T) -> T {
+        f(&mut lock(&self.slots[group]).group_state)
     }
 
-    /// The bookkeeping of each group in turn, with its first env.
-    pub fn group_states(&self, mut visit: impl FnMut(&mut GroupState)) {
+    /// State of each group in turn. Waits for those in flight.
+    pub fn group_states(&self, mut f: impl FnMut(&mut GroupState)) {
         for slot in self.slots.iter() {
-            visit(&mut lock(slot).group_state);
+            f(&mut lock(slot).group_state);
         }
     }
 
     /// Sets the weight of each reward term.
     pub fn set_weights(&mut self, weights: &[f32]) -> Result<()> {
-        self.must_be_idle("changing reward weights")?;
+        self.check_idle("changing reward weights")?;
         if let Some(bad) = weights.iter().position(|weight| !weight.is_finite()) {
             return input(format!("the weight of {:?} is {}", self.spec.terms[bad], weights[bad]));
         }
@@ -404,7 +403,7 @@ impl Pool {
 
     /// Changes options of some envs, from their next reset on.
     pub fn configure(&mut self, changes: &[(String, Value)], envs: Option<&[usize]>) -> Result<()> {
-        self.must_be_idle("configure")?;
+        self.check_idle("configure")?;
         let all: Vec<usize> = (0..self.envs()).collect();
         let envs = envs.unwrap_or(&all);
         if let Some(env) = envs.iter().find(|env| **env >= self.envs()) {
@@ -412,7 +411,7 @@ impl Pool {
         }
         // Most envs share their options, and then share the changed ones too.
         let mut changed: Vec<(Arc<Options>, Arc<Options>)> = Vec::new();
-        let mut plan = Vec::with_capacity(envs.len());
+        let mut updates = Vec::with_capacity(envs.len());
         for env in envs {
             let (group, local) = self.locate(*env);
             let old = lock(&self.slots[group]).group_state.latest_options(local).clone();
@@ -425,9 +424,9 @@ impl Pool {
                     new
                 }
             };
-            plan.push((group, local, new));
+            updates.push((group, local, new));
         }
-        for (group, local, options) in plan {
+        for (group, local, options) in updates {
             lock(&self.slots[group]).group_state.set_options(local, options);
         }
         Ok(())
@@ -446,9 +445,9 @@ impl Pool {
         }
     }
 
-    /// Which policy plays each seat (`table[env * seats + seat]`), from each env's next reset on.
+    /// Sets the policy of each seat (`table[env * seats + seat]`), from each env's next reset on.
     pub fn set_policies(&mut self, table: &[i32]) -> Result<()> {
-        self.must_be_idle("set_policies")?;
+        self.check_idle("set_policies")?;
         if table.len() != self.rows() {
             return input(format!("the table of policies has {} entries for {} rows", table.len(), self.rows()));
         }
@@ -470,9 +469,9 @@ impl Pool {
     }
 }
 
-/// A group on loan.
-#[allow(missing_docs)] // named as in the pool
-pub struct Visit<'a> {
+/// Exclusive access to a group.
+#[allow(missing_docs)] // named as in `Slot`
+pub struct GroupAccess<'a> {
     pub group: &'a mut dyn Group,
     pub group_state: &'a mut GroupState,
     pub ints: &'a mut [i32],
@@ -491,7 +490,7 @@ pub enum Seeds<'a> {
     PerEnv(&'a [Option<u64>]),
 }
 
-/// Refuses more envs than fit into memory: their bookkeeping, their state (about as large as what they show) and a frame.
+/// Rejects more envs than fit into memory: their bookkeeping, their state (estimated by their observations) and a frame.
 fn require_envs(name: &str, spec: &Spec, envs: usize) -> Result<()> {
     let mask = if spec.masked { spec.action.mask_len() } else { 0 };
     let extra = spec.terms.len() + spec.metrics.len();

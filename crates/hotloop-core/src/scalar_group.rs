@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::env::{Actions, Env, Frame, Outcome, Rng, Spec, Status};
 use crate::envs::{BatchStep, Envs};
 use crate::fields::Fields;
-use crate::group::{Autoreset, Frames, Group, Keep, Rules};
+use crate::group::{Autoreset, Frames, Group, KeepFinals, Rules};
 use crate::group_state::GroupState;
 use crate::options::Options;
 use crate::rng::Stream;
@@ -14,7 +14,7 @@ use crate::space::Observation;
 /// A number whose exponent is all ones is infinite or NaN.
 const EXPONENT: u32 = 0x7f80_0000;
 
-/// Without an early exit, so that the compiler makes vectors of it.
+/// Without an early exit, so that the compiler can vectorise it.
 #[inline(always)]
 fn all_finite(numbers: impl Iterator<Item = u32>) -> bool {
     numbers.fold(0, |bad, bits| bad | u32::from(bits & EXPONENT == EXPONENT)) == 0
@@ -27,7 +27,7 @@ fn rows(group_state: &GroupState, env: usize) -> Range<usize> {
     env * group_state.seats..(env + 1) * group_state.seats
 }
 
-/// Several envs of one kind. What a step brings is kept for the envs that are stepped together.
+/// Several envs of one kind, with buffers for the results of the envs that are stepped together.
 pub struct ScalarGroup<C> {
     envs: C,
     row_bytes: usize,
@@ -42,7 +42,7 @@ pub struct ScalarGroup<C> {
     status: Vec<Status>,
     /// Those of them that failed.
     faulty: Vec<usize>,
-    /// Of all ticks of a step, where it has several.
+    /// Sums over the ticks of a step, if it has several.
     sums: Vec<f32>,
     tick_terminated: Vec<bool>,
 }
@@ -136,7 +136,7 @@ impl<C: Envs> ScalarGroup<C> {
         self.publish(group_state, rules, frames);
     }
 
-    /// Plays a step of some envs and shows them, except for those that wait for a reset.
+    /// Steps and observes some envs, except for those that wait for a reset.
     fn play(
         &mut self,
         group_state: &mut GroupState,
@@ -207,7 +207,7 @@ impl<C: Envs> ScalarGroup<C> {
         group_state.ended[rows].iter_mut().zip(valid).for_each(|(ended, valid)| *ended &= !valid);
     }
 
-    /// Counts the step of the envs that were played last.
+    /// Counts the step of the envs that were stepped last.
     fn settle<const SIMPLE: bool>(
         &mut self,
         group_state: &mut GroupState,
@@ -237,7 +237,7 @@ impl<C: Envs> ScalarGroup<C> {
         }
     }
 
-    /// Rewards, returns and truncations. Branches would be in the way: who ends when is a toss-up.
+    /// Rewards, returns and truncations. Without branches: the end of an episode is unpredictable.
     #[allow(clippy::needless_bitwise_bool)] // which makes none
     fn count_rewards<const SIMPLE: bool>(
         &mut self,
@@ -271,7 +271,7 @@ impl<C: Envs> ScalarGroup<C> {
         }
     }
 
-    /// Whether what some envs gave, the first of them the `i`-th of those played last, is all finite.
+    /// Whether the outputs of some envs are finite; the first is the `i`-th of those stepped last.
     fn finite(&self, group_state: &GroupState, envs: Range<usize>, i: usize, obs: &[u8]) -> bool {
         let bytes = group_state.seats * self.row_bytes;
         let terms = group_state.seats * group_state.terms;
@@ -281,7 +281,7 @@ impl<C: Envs> ScalarGroup<C> {
             && (!self.real || all_finite(seen.iter().map(|word| u32::from_ne_bytes(*word))))
     }
 
-    /// If the `i`-th of the envs played last failed, takes back what it gave and ends its episode.
+    /// If the `i`-th of the envs stepped last failed, discards its outputs and ends its episode.
     fn cut_if_faulty(&mut self, group_state: &mut GroupState, i: usize, env: usize, frames: &mut Frames<'_>) {
         if !self.envs.has_failed(env) && self.finite(group_state, env..env + 1, i, frames.obs) {
             return;
@@ -336,7 +336,7 @@ impl<C: Envs> ScalarGroup<C> {
         terms.copy_from_slice(&self.sums);
     }
 
-    /// Counts the episode of the `i`-th of the envs played last, and begins the next if that is due.
+    /// Counts the episode of the `i`-th of the envs stepped last, and starts the next one if it is due.
     fn finish(&mut self, group_state: &mut GroupState, rules: &Rules, i: usize, env: usize, frames: &mut Frames<'_>) {
         let rows = rows(group_state, env);
         let fault = self.faulty.contains(&env);
@@ -354,7 +354,7 @@ impl<C: Envs> ScalarGroup<C> {
         if rules.autoreset == Autoreset::SameStep {
             for (seat, row) in rows.clone().enumerate() {
                 let ended = frames.terminated[row] || frames.truncated[row];
-                if frames.truncated[row] || (ended && frames.keep == Keep::Ended) {
+                if frames.truncated[row] || (ended && frames.keep == KeepFinals::Ended) {
                     let finals = &mut *frames.finals;
                     finals.slots.push(frames.slot);
                     finals.rows.push(row as u32);
@@ -402,7 +402,7 @@ impl<C: Envs> ScalarGroup<C> {
 
 impl<C: Envs> Group for ScalarGroup<C> {
     fn step(&mut self, group_state: &mut GroupState, rules: &Rules, actions: &Actions<'_>, frames: &mut Frames<'_>) {
-        // Most envs are like that; knowing it spares the loops over one thing.
+        // The common case, without loops over a single element.
         if group_state.seats == 1 && group_state.terms == 1 {
             self.step_all::<true>(group_state, rules, actions, frames);
         } else {

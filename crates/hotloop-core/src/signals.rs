@@ -1,27 +1,27 @@
 //! Wake-ups between a runner and its worker processes: words in shared memory, waited for with futexes.
 //!
 //! Nothing here is ever locked, so a worker that is killed at any instruction leaves nothing that others wait for. A
-//! group is handed over by a counter: what was written before the counter moved is seen by who reads it after.
+//! group is handed over by a counter: whoever reads its new value also sees all earlier writes.
 //!
-//! Waking a process costs more than everything else here. So nobody is woken who is awake, and the runner says how many
-//! groups it waits for: only the last of them wakes it. Where there are cores enough, a worker that has nothing to do
-//! looks for work a moment longer before it sleeps, and leaves its core to whoever wants it meanwhile.
+//! Waking a process costs more than everything else here. So only sleeping processes are woken, and the runner publishes
+//! how many groups it waits for: only the last of them wakes it. If there are enough cores, an idle worker polls for a
+//! moment before it sleeps, yielding its core to others.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// Words that lie on one cache line.
 const LINE: usize = 16;
-/// Of a waiter's words: its bell, and whether it sleeps.
+/// Words of a waiter: its bell, and whether it sleeps.
 const BELL: usize = 0;
 const ASLEEP: usize = 1;
-/// Of a worker's words besides: through how many waits it will sleep before it tries to stay awake again.
+/// Additional word of a worker: the number of waits without polling that are left.
 const SLEEPS: usize = 2;
-/// Of the runner's words besides.
+/// Additional words of the runner.
 const ALARM: usize = 2;
 const TICKETS: usize = 3;
 const MISSING: usize = 4;
-/// Of a group's words.
+/// Words of a group.
 const REQUEST: usize = 0;
 const DONE: usize = 1;
 const TICKET: usize = 2;
@@ -30,7 +30,8 @@ const COMMAND: usize = 3;
 /// Time that a worker polls for work before it sleeps: longer than the runner's turn and the lead over the slowest worker
 /// took with steps of 10 us. To wake one that slept took the runner 20 to 30 us, on a virtual machine of two cores.
 const AWAKE: Duration = Duration::from_micros(200);
-/// Waits that a worker sleeps through when staying awake was in vain. It must try again: where all sleep, all wait longer.
+/// Number of waits without polling after a poll that found nothing. A worker must poll again at some point: if all
+/// sleep, all wait longer.
 const SLEEPS_AFTER: u32 = 8;
 
 /// The words of one runner: its own bell, a bell for each worker, and a line for each group.
@@ -47,7 +48,7 @@ impl<'a> Signals<'a> {
         workers.saturating_add(groups).saturating_add(1).saturating_mul(LINE)
     }
 
-    /// Over words that are zero at first, and shared with the other side.
+    /// Uses words that are initially zero and shared with the other processes.
     pub fn new(words: &'a [AtomicU32], workers: usize, groups: usize) -> Self {
         assert!(words.len() >= Self::words(workers, groups), "there are words for every worker and group");
         Self { words, workers, groups }
@@ -80,7 +81,7 @@ impl<'a> Signals<'a> {
         ring(self.worker(worker));
     }
 
-    /// Takes a group back that a lost worker had; it counts as done.
+    /// Takes a group back from a lost worker; it counts as done.
     pub fn take_back(&self, group: usize) {
         let words = self.group(group);
         words[DONE].store(words[REQUEST].load(Ordering::Relaxed), Ordering::Release);
@@ -91,8 +92,8 @@ impl<'a> Signals<'a> {
         words[DONE].load(Ordering::SeqCst) == words[REQUEST].load(Ordering::Relaxed)
     }
 
-    /// Waits until so many of the groups in flight are done, an alarm is raised, or the time is up; returns those that are
-    /// done, the first to finish first.
+    /// Waits until `count` of the groups in flight are done, an alarm is raised, or the time is up; returns those that are
+    /// done, in the order in which they finished.
     pub fn receive(&self, flying: &[usize], count: usize, time: Duration) -> Vec<usize> {
         let start = Instant::now();
         let own = self.runner();
@@ -100,7 +101,7 @@ impl<'a> Signals<'a> {
             let seen = own[BELL].load(Ordering::SeqCst);
             let known = flying.iter().filter(|group| self.is_done(**group)).count();
             own[MISSING].store(count.saturating_sub(known) as u32, Ordering::SeqCst);
-            // Looks again: who finished before the number was there may not have counted against it.
+            // Check again: groups that finished before the number was published did not count towards it.
             let mut ready: Vec<usize> = flying.iter().copied().filter(|group| self.is_done(*group)).collect();
             let left = time.saturating_sub(start.elapsed());
             if ready.len() >= count || left.is_zero() || own[ALARM].swap(0, Ordering::AcqRel) != 0 {
@@ -122,8 +123,8 @@ impl<'a> Signals<'a> {
         ring(self.runner());
     }
 
-    /// Waits, as a worker, for one of its groups; returns the one that was sent first and its command. If it may stay awake it
-    /// does so for a moment, unless that was in vain lately.
+    /// Waits, as a worker, for one of its groups; returns the one that was sent first and its command. If `awake`, it
+    /// polls for a moment before it sleeps, unless polling recently found nothing.
     pub fn next(&self, worker: usize, groups: &[usize], time: Duration, may_stay_awake: bool) -> Option<(usize, u32)> {
         let start = Instant::now();
         let own = self.worker(worker);
@@ -152,7 +153,7 @@ impl<'a> Signals<'a> {
         }
     }
 
-    /// A worker hands a group back.
+    /// Returns a group from its worker to the runner.
     pub fn done(&self, group: usize) {
         let words = self.group(group);
         words[TICKET].store(self.ticket(), Ordering::Relaxed);
@@ -166,7 +167,7 @@ impl<'a> Signals<'a> {
 /// Rings a waiter's bell, and wakes it if it sleeps.
 fn ring(waiter: &[AtomicU32]) {
     waiter[BELL].fetch_add(1, Ordering::SeqCst);
-    // Who goes to sleep after this was read finds the bell rung.
+    // A waiter that goes to sleep after this read finds the bell rung.
     if waiter[ASLEEP].load(Ordering::SeqCst) != 0 {
         wake(&waiter[BELL]);
     }

@@ -5,7 +5,7 @@
 
 use crate::env::{Actions, Spec};
 use crate::fields::Fields;
-use crate::group::{Autoreset, Frames, Group, Keep, Rules};
+use crate::group::{Autoreset, Frames, Group, KeepFinals, Rules};
 use crate::group_state::GroupState;
 use crate::options::Options;
 use crate::rng::SimdStream;
@@ -44,7 +44,7 @@ pub trait SimdEnv<const STATE: usize, const PARAMS: usize, const OBS: usize>: Se
     fn params(options: &Options) -> [f32; PARAMS];
     /// A first state, from the episode's random numbers.
     fn reset<S: Simd>(simd: S, params: &[S::F; PARAMS], draws: SimdStream<S>) -> [S::F; STATE];
-    /// A step; the action is the amount, or the number of the choice.
+    /// A step; the action is a number, or the index of a choice.
     fn step<S: Simd>(simd: S, params: &[S::F; PARAMS], state: [S::F; STATE], action: S::F) -> SimdStep<S, STATE>;
     /// The observation.
     fn observe<S: Simd>(simd: S, state: &[S::F; STATE]) -> [S::F; OBS];
@@ -70,7 +70,7 @@ pub fn spec(observation: Observation, action: Action, success: Success, step_nan
 pub struct SimdGroup<E, const STATE: usize, const PARAMS: usize, const OBS: usize> {
     state: [Vec<f32>; STATE],
     params: [Vec<f32>; PARAMS],
-    /// The same, if they are the same for all envs: what need not be read need not be in the cache.
+    /// The same for all envs, if they are equal: saves cache space.
     common: Option<[f32; PARAMS]>,
     /// Rows that ended in each vector of the current step.
     ended: Vec<Ended>,
@@ -266,10 +266,10 @@ where
             frames.reward[at..].copy_from_slice(&rewards[..live_lanes]);
         }
         let cut = !sound & stepped;
-        tell(terminated, frames.terminated, at, S::LANES);
-        tell(truncated, frames.truncated, at, S::LANES);
-        tell(cut, frames.cut, at, S::LANES);
-        tell(!over, frames.valid, at, S::LANES);
+        store_flags(terminated, frames.terminated, at, S::LANES);
+        store_flags(truncated, frames.truncated, at, S::LANES);
+        store_flags(cut, frames.cut, at, S::LANES);
+        store_flags(!over, frames.valid, at, S::LANES);
         Ended { any: ended.bits(), terminated: terminated.bits(), truncated: truncated.bits(), faulty: cut.bits() }
     }
 
@@ -301,7 +301,7 @@ where
                 let metrics = success.map(|yes| f32::from(u8::from(yes)));
                 group_state.log(env, 0, group_state.elapsed[env].div_ceil(rules.action_repeat), metrics.as_slice());
             }
-            if same_step && (frames.keep == Keep::Ended || has(ended.truncated)) {
+            if same_step && (frames.keep == KeepFinals::Ended || has(ended.truncated)) {
                 frames.finals.slots.push(frames.slot);
                 frames.finals.rows.push(env as u32);
                 frames.finals.obs.extend_from_slice(&frames.obs[env * OBS * 4..(env + 1) * OBS * 4]);
@@ -324,7 +324,7 @@ struct Ended {
     faulty: u32,
 }
 
-/// Writes what a vector of envs shows to the rows of those that are there.
+/// Writes the observations of a vector of envs, without those of padding lanes.
 #[inline(always)]
 fn show<S: Simd, const OBS: usize>(simd: S, obs: &mut [u8], at: usize, live_lanes: usize, shown: &[S::F; OBS]) {
     assert!(obs.len() >= (at + live_lanes) * OBS * 4);
@@ -341,9 +341,9 @@ fn show<S: Simd, const OBS: usize>(simd: S, obs: &mut [u8], at: usize, live_lane
     }
 }
 
-/// Writes a truth value per env, if anybody wants to know.
+/// Writes a flag per env, if the caller requested them.
 #[inline(always)]
-fn tell<M: Mask>(mask: M, out: &mut [bool], at: usize, lanes: usize) {
+fn store_flags<M: Mask>(mask: M, out: &mut [bool], at: usize, lanes: usize) {
     if out.len() >= at + lanes {
         // SAFETY: there is room for the whole vector.
         unsafe { mask.store_bools(out.as_mut_ptr().add(at)) };
@@ -368,8 +368,8 @@ where
 {
     type Output = ();
 
-    /// Resets, steps and ends each in a pass of their own: which lanes reset is a toss-up that no CPU can guess, and
-    /// guessing wrong in the middle of the physics would stall it.
+    /// Resets, steps and ends of episodes each have a pass of their own: which lanes reset is unpredictable, and a
+    /// mispredicted branch in the middle of the physics would stall it.
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
         let Self { group, group_state, rules, actions, frames } = self;

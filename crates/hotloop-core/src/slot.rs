@@ -1,9 +1,9 @@
-//! A group with all that it needs to be stepped, and the job it is to do next.
+//! A group with everything needed to step it, and its next job.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::env::{Actions, Spec};
-use crate::group::{Finals, Frames, Group, Keep, Rules};
+use crate::group::{Finals, Frames, Group, KeepFinals, Rules};
 use crate::group_state::GroupState;
 use crate::panics;
 
@@ -24,7 +24,7 @@ pub struct FramePointers {
     pub valid: *mut bool,
     /// Actions that the row may take next.
     pub mask: *mut bool,
-    /// Which policy plays the row.
+    /// Policy of the row.
     pub policy: *mut i32,
     /// Info arrays.
     pub infos: *mut f32,
@@ -39,7 +39,7 @@ pub(crate) struct Job {
     pub(crate) frames: FramePointers,
     pub(crate) step: bool,
     pub(crate) slot: u32,
-    pub(crate) keep: Keep,
+    pub(crate) keep: KeepFinals,
 }
 
 pub(crate) struct Slot {
@@ -57,7 +57,7 @@ pub(crate) fn lock(slot: &Mutex<Slot>) -> MutexGuard<'_, Slot> {
     slot.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Does a slot's job; a panic in an env becomes a message.
+/// Runs a slot's job; a panic in an env becomes a message.
 pub(crate) fn perform(spec: &Spec, slot: &mut Slot) {
     let Some(job) = slot.job.take() else { return };
     let outcome = panics::catch(|| {

@@ -17,8 +17,8 @@ pub const ELAPSED: &str = "elapsed_steps";
 impl Pool {
     /// Everything: every env's state, its counters and random streams, its current and its pending options.
     pub fn snapshot(&mut self) -> Result<Vec<u8>> {
-        self.must_be_idle("a snapshot")?;
-        self.must_have_started("a snapshot")?;
+        self.check_idle("a snapshot")?;
+        self.check_started("a snapshot")?;
         let mut table = Vec::new();
         let mut body = Writer::default();
         for slot in self.slots.iter() {
@@ -43,10 +43,9 @@ impl Pool {
         Ok(writer.into_bytes())
     }
 
-    /// Goes back to a snapshot of an equal runner, however many threads and groups that had. A refused one changes
-    /// nothing.
+    /// Restores a snapshot of an equal runner, whatever its numbers of threads and groups. A rejected one changes nothing.
     pub fn restore(&mut self, bytes: &[u8]) -> Result<()> {
-        self.must_be_idle("restore")?;
+        self.check_idle("restore")?;
         let before = if self.started { Some(self.snapshot()?) } else { None };
         let outcome = self.read(bytes);
         if outcome.is_err()
@@ -126,8 +125,8 @@ impl Pool {
 
     /// One field of all envs, as native-endian bytes.
     pub fn get_field(&mut self, field: &FieldSpec) -> Result<Vec<u8>> {
-        self.must_be_idle("get_state")?;
-        self.must_have_started("get_state")?;
+        self.check_idle("get_state")?;
+        self.check_started("get_state")?;
         let mut get = Get { name: field.name, bytes: Vec::new() };
         for slot in self.slots.iter() {
             let Slot { group, group_state, .. } = &mut *lock(slot);
@@ -142,11 +141,11 @@ impl Pool {
         Ok(get.bytes)
     }
 
-    /// Sets fields of some envs (`values` holds each field's native-endian bytes, env after env). They play on from
-    /// there, also if they were over. An impossible state is refused and changes nothing.
+    /// Sets fields of some envs (`values` holds each field's native-endian bytes, env after env). Their episodes
+    /// continue from there, also finished ones. An impossible state is rejected and changes nothing.
     pub fn set_fields(&mut self, values: &[(FieldSpec, Vec<u8>)], envs: &[usize]) -> Result<()> {
-        self.must_be_idle("set_state")?;
-        self.must_have_started("set_state")?;
+        self.check_idle("set_state")?;
+        self.check_started("set_state")?;
         let mut named = vec![false; self.envs()];
         for env in envs {
             match named.get_mut(*env) {

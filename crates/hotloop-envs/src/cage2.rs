@@ -1,5 +1,5 @@
 //! `cage2`: the network defence of CAGE Challenge 2 (Scenario2 of its simulator). One agent, blue, defends thirteen hosts
-//! against a red agent that the rules play; a step is blue's action, green's, red's, and what blue sees of it.
+//! against a red agent that the rules play; a step is blue's action, green's, red's, and blue's observation of them.
 
 use std::sync::Arc;
 
@@ -141,7 +141,7 @@ pub struct Cage2 {
     view: BlueView,
     known: Knowledge,
     last: RedAction,
-    /// Which red agent attacks.
+    /// The red agent that attacks.
     agent: u8,
     bline: BLine,
     meander: Meander,

@@ -1,5 +1,5 @@
-//! `catch`: a ball falls through a picture of a few pixels, and a paddle at the bottom is to be where it lands. The rules
-//! are bsuite's; an option hides the ball below some row, and then only memory catches it.
+//! `catch`: a ball falls through a small image, and a paddle at the bottom must catch it. The rules are bsuite's; an
+//! option hides the ball below some row, which only a recurrent policy solves.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! `recall`: a cue is shown at the first step and must be answered after a delay during which nothing is shown. Only
-//! memory solves it.
+//! `recall`: a cue is shown at the first step and must be answered after a delay during which nothing is shown. Only a
+//! recurrent policy solves it.
 
 use std::sync::Arc;
 

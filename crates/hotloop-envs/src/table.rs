@@ -13,7 +13,7 @@ use hotloop_core::options::{Options, Value};
 use hotloop_core::rng::Stream;
 use hotloop_core::space::{Action, Observation};
 
-/// One of the things that may happen when an action is taken in a state.
+/// A possible outcome of an action in a state.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Transition {
     /// Probability.
@@ -26,7 +26,7 @@ pub struct Transition {
     pub terminated: bool,
 }
 
-/// A whole task in plain arrays.
+/// A finite Markov decision process as plain arrays.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
     /// Number of states.
@@ -197,14 +197,14 @@ pub fn spec(states: usize, actions: usize, masked: bool) -> Spec {
     }
 }
 
-/// Writes what a turn brought to where the runner wants it.
-pub fn tell(turn: &DiscreteStep, outcome: &mut Outcome<'_>) -> Status {
+/// Writes the result of a discrete step to the runner's arrays.
+pub fn write_outcome(step: &DiscreteStep, outcome: &mut Outcome<'_>) -> Status {
     for seat in 0..outcome.terminated.len() {
-        outcome.terms[seat] = turn.rewards[seat];
-        outcome.terminated[seat] = turn.over;
-        outcome.metrics[seat] = f32::from(turn.success[seat]);
+        outcome.terms[seat] = step.rewards[seat];
+        outcome.terminated[seat] = step.over;
+        outcome.metrics[seat] = f32::from(step.success[seat]);
     }
-    if turn.over { Status::Over } else { Status::Running }
+    if step.over { Status::Over } else { Status::Running }
 }
 
 /// An env that walks through a table.
@@ -237,7 +237,7 @@ impl<T: Tabular> Env for TableEnv<T> {
     }
 
     fn step(&mut self, actions: &Actions<'_>, rng: &Rng, outcome: &mut Outcome<'_>) -> Status {
-        tell(&self.play(actions.choice(0), rng.draws()), outcome)
+        write_outcome(&self.play(actions.choice(0), rng.draws()), outcome)
     }
 
     fn observe(&self, frame: &mut Frame<'_>) {

@@ -3,7 +3,7 @@
 //!
 //! Seats are taggers first, then runners, then padding that never plays. All seats move at once, may share cells but
 //! not enter walls, and a runner is caught when a tagger is in its cell after the moves, or when the two swapped cells.
-//! Every tagger earns `catch` for every catch, whoever made it; the caught runner gets `caught`; each runner that is
+//! Every tagger earns `catch` for every catch of any tagger; the caught runner gets `caught`; each runner that is
 //! still in play gets `survive`.
 
 use std::sync::Arc;

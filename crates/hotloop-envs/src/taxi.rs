@@ -65,7 +65,7 @@ pub fn env_type() -> EnvType {
 // Every env has the same signature here; this one takes all options.
 #[allow(clippy::unnecessary_wraps)]
 fn spec(options: &Options) -> Result<Spec, String> {
-    // As in Gymnasium, the mask is advice, and what it advises against costs what it costs.
+    // As in Gymnasium, the mask is a hint: masked actions are allowed and cost the usual reward.
     Ok(Spec { masks_bind: false, ..table::spec(STATES, ACTIONS, options.bool("masked")) })
 }
 
@@ -166,7 +166,7 @@ impl TaxiState {
     }
 }
 
-/// A ride through the table, plus what the table lacks: a passenger who may change the destination.
+/// A ride through the table, and the one rule that is not in it: a passenger who may change the destination.
 pub struct Taxi {
     ride: TableEnv<Taxi>,
     fickle: u8,
@@ -202,7 +202,7 @@ impl Env for Taxi {
     }
 
     fn step(&mut self, actions: &Actions<'_>, rng: &Rng, outcome: &mut Outcome<'_>) -> Status {
-        table::tell(&self.play(actions.choice(0), rng.draws()), outcome)
+        table::write_outcome(&self.play(actions.choice(0), rng.draws()), outcome)
     }
 
     fn observe(&self, frame: &mut Frame<'_>) {

@@ -13,7 +13,7 @@ use hotloop_core::rng::Stream;
 use hotloop_core::scalar_group::ScalarGroup;
 use hotloop_core::space::{Action, Observation};
 
-use crate::table::{Table, Tabular, Transition, tell};
+use crate::table::{Table, Tabular, Transition, write_outcome};
 
 const CELLS: usize = 9;
 const IDS: usize = 19_683;
@@ -94,8 +94,8 @@ fn spec(options: &Options) -> Result<Spec, String> {
     })
 }
 
-/// Both sides' stones, a bit per cell: those of the side that moved first in the low half. In one number, because the
-/// CPU waits for halves that were just written to memory apart.
+/// Both sides' stones, a bit per cell: those of the side that moved first in the low half. In one number, because
+/// reading two halves that were just written separately would stall the CPU.
 #[derive(Clone, Copy, Default, PartialEq, Debug)]
 struct Stones(u32);
 
@@ -116,7 +116,7 @@ impl Stones {
                 "board has {first} stones of mark 1 and {second} of mark 2: 1 moves first, then in turn"
             ));
         }
-        // Whoever has a line must have moved last.
+        // The side that has a line must have moved last.
         if stones.won(stones.mover()) {
             return Err("board has a line of the side that moves next: the game ended before its last move".into());
         }
@@ -175,7 +175,7 @@ fn best_moves() -> &'static [u16] {
     static MOVES: OnceLock<Vec<u16>> = OnceLock::new();
     MOVES.get_or_init(|| {
         let mut moves = vec![0; IDS];
-        // What the side that moves next can force. A stone only raises the id, so later positions are known first.
+        // The result that the side to move can force. A stone only raises the id, so later positions come first.
         let mut values = vec![0_i8; IDS];
         for id in (0..IDS).rev() {
             let Ok(stones) = Stones::of(&board_of(id)) else { continue };
@@ -202,7 +202,7 @@ enum Opponent {
 
 /// One game.
 pub struct TicTacToe {
-    /// The marks as others see and set them; the game goes by stones and id.
+    /// The marks as a named field of the state; the game itself uses stones and id.
     board: [u8; CELLS],
     /// The id that `board` was made from.
     shown: u16,
@@ -280,7 +280,7 @@ impl Env for TicTacToe {
         if self.stones.empty() >> cell & 1 == 0 {
             return Status::Running;
         }
-        tell(&self.play(cell, rng.draws()), outcome)
+        write_outcome(&self.play(cell, rng.draws()), outcome)
     }
 
     fn observe(&self, frame: &mut Frame<'_>) {
@@ -304,7 +304,7 @@ impl Env for TicTacToe {
     }
 
     fn fields(&mut self, fields: &mut dyn Fields) {
-        // Not if it is there already: setting a state visits the fields more than once.
+        // Skipped if already done: setting a state visits the fields more than once.
         if self.shown != self.id {
             (self.board, self.shown) = (board_of(usize::from(self.id)), self.id);
         }
@@ -345,7 +345,7 @@ impl Discrete for TicTacToe {
         let second = draws.below(0, 2);
         self.mark = 1 + second as u8;
         if self.opponent != Opponent::Seat {
-            // Whether the opponent begins is a coin's throw: no branch foresees it.
+            // Without a branch: whether the opponent begins is unpredictable.
             let cell = self.opponent_cell(draws, 1);
             self.stones = Stones(second << cell);
             self.id = WEIGHTS[cell] * second as u16;
@@ -368,7 +368,7 @@ impl Discrete for TicTacToe {
     }
 }
 
-/// A game of two seats that both learn. Whose turn it is follows from the board, so one table serves both.
+/// A game of two seats that both learn. The board determines the side to move, so one table serves both.
 pub struct Duel(TicTacToe);
 
 impl Env for Duel {

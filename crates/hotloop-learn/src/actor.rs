@@ -30,7 +30,7 @@ pub struct Observations<'a> {
 
 /// Recurrent state of a batch.
 pub struct RecurrentState<'a> {
-    /// [`Policy::memory_len`] numbers per row, by [`RowIndex::row`]; empty for feedforward policies.
+    /// [`Policy::state_len`] numbers per row, by [`RowIndex::row`]; empty for feedforward policies.
     pub values: &'a mut [f32],
     /// Whether each row decides, by [`RowIndex::at`]: the others keep their state.
     pub valid: &'a [bool],
@@ -72,7 +72,7 @@ impl ActingPolicy {
         state: &mut RecurrentState<'_>,
         outputs: &mut ActOutputs<'_>,
     ) {
-        let state_len = self.policy.memory_len();
+        let state_len = self.policy.state_len();
         let actions = self.policy.spec.head.outputs();
         let log_std = self.policy.log_std();
         let ActWorkspace { net, sampler, at } = work;
@@ -111,7 +111,7 @@ impl ActingPolicy {
         state: &[f32],
         values: &mut [f32],
     ) {
-        let state_len = self.policy.memory_len();
+        let state_len = self.policy.state_len();
         let outputs = self.policy.spec.head.outputs();
         let ActWorkspace { net, at, .. } = work;
         for (tile, values) in values.chunks_mut(self.policy.tile).enumerate() {

@@ -50,7 +50,7 @@ impl<'a> CancelToken<'a> {
 }
 
 impl CancelToken<'static> {
-    /// A token that nobody cancels.
+    /// A token that is never cancelled.
     pub fn never() -> Self {
         Self::new(&|| false)
     }

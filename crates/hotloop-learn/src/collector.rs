@@ -28,7 +28,7 @@ pub struct RolloutCollector {
     pub policies: Vec<ActingPolicy>,
     /// The last rollout.
     pub rollout: Rollout,
-    /// How it was built.
+    /// Setup.
     pub setup: PpoSetup,
     /// The env's spaces.
     pub spec: Spec,
@@ -49,7 +49,7 @@ impl RolloutCollector {
     /// Allocates the rollout and starts the threads.
     pub fn new(spec: &Spec, policy: ActingPolicy, setup: PpoSetup) -> Result<Self> {
         setup.check()?;
-        let (head, state_len) = (&policy.policy.spec.head, policy.policy.memory_len());
+        let (head, state_len) = (&policy.policy.spec.head, policy.policy.state_len());
         let threads = setup.start_threads()?;
         let mut collector = Self {
             rollout: Rollout::new(spec, head, setup.rows, setup.horizon)
@@ -78,9 +78,9 @@ impl RolloutCollector {
         self.state_offsets.clear();
         for policy in &self.policies {
             self.state_offsets.push(end);
-            end += self.setup.rows * policy.policy.memory_len();
+            end += self.setup.rows * policy.policy.state_len();
         }
-        self.states.truncate(self.setup.rows * self.policies[0].policy.memory_len());
+        self.states.truncate(self.setup.rows * self.policies[0].policy.state_len());
         self.states.resize(end, 0.0);
         let workspace = || Mutex::new(Workspace::new(&self.policies, self.spec.masked));
         self.workspaces = (0..self.threads.threads()).map(|_| workspace()).collect();
@@ -89,7 +89,7 @@ impl RolloutCollector {
     /// The recurrent state of a policy, row by row; empty if it is feedforward.
     pub fn state(&mut self, policy: usize) -> &mut [f32] {
         let first = self.state_offsets[policy];
-        &mut self.states[first..first + self.setup.rows * self.policies[policy].policy.memory_len()]
+        &mut self.states[first..first + self.setup.rows * self.policies[policy].policy.state_len()]
     }
 
     /// Number of threads, including the caller's.
@@ -259,7 +259,7 @@ pub(crate) enum Scope {
 }
 
 impl Scope {
-    /// SAFETY: nobody else uses these rows while the slice lives.
+    /// SAFETY: no other thread uses these rows while the slice lives.
     unsafe fn of<'a, T>(self, view: &View<'a, T>) -> &'a mut [T] {
         // SAFETY: the caller's promise.
         unsafe {
@@ -290,7 +290,7 @@ pub(crate) struct Collection<'a> {
 }
 
 impl Collection<'_> {
-    // SAFETY, throughout: the caller promises that nobody else uses the rows of the scope.
+    // SAFETY, throughout: the caller promises that no other thread uses the rows of the scope.
 
     fn rows_of(&self, scope: Scope) -> (usize, usize) {
         match scope {
@@ -302,7 +302,7 @@ impl Collection<'_> {
     /// Recurrent state of the scope's rows; empty for a feedforward policy.
     #[allow(clippy::mut_from_ref)] // the rows are the caller's alone
     unsafe fn state(&self, policy: usize, scope: Scope) -> &mut [f32] {
-        let len = self.policies[policy].policy.memory_len();
+        let len = self.policies[policy].policy.state_len();
         let (first, count) = self.rows_of(scope);
         unsafe { self.states.part(0, self.state_offsets[policy] + first * len, count * len) }
     }
@@ -314,11 +314,13 @@ impl Collection<'_> {
         let (first, _) = self.rows_of(scope);
         let views = &self.views;
         let (playing, valid) = unsafe { (scope.of(&views.policy), scope.of(&views.valid)) };
-        for index in rows.iter() {
-            let policy = playing[index.at as usize];
-            if policy as usize >= self.policies.len() {
-                return self.unknown_policy(policy, first + index.row as usize);
-            }
+        // A negative index is a large one.
+        let highest = match scope {
+            Scope::Slot { .. } => playing.iter().fold(0, |highest, policy| highest.max(*policy as u32)),
+            Scope::Whole => rows.iter().fold(0, |highest, index| highest.max(playing[index.at as usize] as u32)),
+        };
+        if highest as usize >= self.policies.len() {
+            return self.unknown_policy(highest, playing, rows, first);
         }
         unsafe { self.store_sequence_starts(rows, scope) };
         let observations = unsafe {
@@ -357,7 +359,10 @@ impl Collection<'_> {
     }
 
     #[cold]
-    fn unknown_policy(&self, policy: i32, row: usize) -> Result<()> {
+    fn unknown_policy(&self, policy: u32, playing: &[i32], rows: &[RowIndex], first: usize) -> Result<()> {
+        let policy = policy as i32;
+        let index = rows.iter().find(|index| playing[index.at as usize] == policy);
+        let row = first + index.map_or(0, |index| index.row as usize);
         let (env, seat, count) = (row / self.seats, row % self.seats, self.policies.len());
         input(format!(
             "env {env}, seat {seat} is to be played by policy {policy}, but there are {count} (0 is the learner, frozen \
@@ -368,7 +373,7 @@ impl Collection<'_> {
     /// Stores the learner's recurrent state of rows that begin a training sequence.
     #[inline(always)]
     unsafe fn store_sequence_starts(&self, rows: &[RowIndex], scope: Scope) {
-        let len = self.policies[0].policy.memory_len();
+        let len = self.policies[0].policy.state_len();
         if len == 0 {
             return;
         }
@@ -391,7 +396,7 @@ impl Collection<'_> {
     /// what belongs to the final observations of truncated ones.
     #[inline(always)]
     pub(crate) unsafe fn end_episodes(&self, work: &mut Workspace, scope: Scope, finals: &Finals) {
-        let len = self.policies[0].policy.memory_len();
+        let len = self.policies[0].policy.state_len();
         if let Some(copied) = work.final_states.len().checked_div(len) {
             let state = unsafe { self.state(0, scope) };
             for row in &finals.rows[copied..] {
@@ -399,7 +404,7 @@ impl Collection<'_> {
             }
         }
         for (i, policy) in self.policies.iter().enumerate() {
-            let len = policy.policy.memory_len();
+            let len = policy.policy.state_len();
             if len == 0 {
                 continue;
             }
@@ -445,7 +450,7 @@ impl Kernel for Act<'_, '_> {
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) -> Result<()> {
-        // SAFETY: whoever runs this has the rollout alone.
+        // SAFETY: the caller has exclusive access to the rollout.
         unsafe { self.collection.act(simd, self.work, Scope::Whole) }
     }
 }
@@ -461,7 +466,7 @@ impl Kernel for Bootstrap<'_, '_> {
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
-        // SAFETY: whoever runs this has the rollout alone.
+        // SAFETY: the caller has exclusive access to the rollout.
         unsafe { self.collection.bootstrap(simd, self.work, Scope::Whole, self.finals) };
     }
 }

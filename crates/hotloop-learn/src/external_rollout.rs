@@ -29,7 +29,7 @@ pub struct ExternalRollout {
     pub rollout: Rollout,
     /// Running statistics of observations and returns.
     pub statistics: RunningStatistics,
-    /// How it was built.
+    /// Setup.
     pub setup: PpoSetup,
     /// The env's spaces.
     pub spec: Spec,
@@ -95,10 +95,10 @@ impl ExternalRollout {
         let views = self.rollout.views();
         for group in 0..pool.groups() {
             let rows = pool.group_rows(group);
-            pool.visit(group, |mut visit| {
-                visit.finals.clear();
+            pool.with_group(group, |mut access| {
+                access.finals.clear();
                 // SAFETY: one group after the other, each with its own rows.
-                unsafe { observe(&views, &mut visit, rows.start, rows.len()) };
+                unsafe { observe(&views, &mut access, rows.start, rows.len()) };
             });
         }
         Ok(())
@@ -142,7 +142,7 @@ impl ExternalRollout {
             let masks = Masks { entries, per_row: mask_len };
             isa.run(Sample { sampler, rows: indices, outputs, masks, sampling, actions });
             // SAFETY: as above.
-            pool.visit(group, |mut visit| unsafe { step_group(&views, spec, &mut visit, slot, first, count) });
+            pool.with_group(group, |mut access| unsafe { step_group(&views, spec, &mut access, slot, first, count) });
         };
         let nanoseconds = self.setup.rows * (pool.spec().step_nanoseconds as usize + 10 * per_row);
         if nanoseconds < WORTH_SHARING {

@@ -31,7 +31,7 @@ pub struct PpoSetup {
     pub sequence_length: usize,
     /// The run's seed.
     pub seed: u64,
-    /// How often the run was rolled back.
+    /// Number of times the run was rolled back.
     pub attempt: u32,
     /// Number of threads, including the caller's.
     pub threads: usize,
@@ -74,8 +74,8 @@ impl PpoSetup {
 
     /// Rejects a pool that rollouts cannot be collected from.
     pub(crate) fn check_pool(&self, pool: &Pool, spec: &Spec, threads: &ParallelFor) -> Result<()> {
-        pool.must_be_idle("collecting")?;
-        pool.must_have_started("collecting")?;
+        pool.check_idle("collecting")?;
+        pool.check_started("collecting")?;
         if threads.lost() {
             return Err(Error::State("this learner was made before the process forked: make a new one".into()));
         }

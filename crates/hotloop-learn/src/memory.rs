@@ -22,24 +22,25 @@ fn parameters(policy: &PolicySpec) -> u128 {
         total = total.saturating_add(layer(size, *hidden as u128));
         size = *hidden as u128;
     }
-    if let Some(memory) = policy.memory {
-        for _ in 0..memory.layers.min(64) {
-            total = total.saturating_add(layer(size.saturating_add(memory.size as u128), 4 * memory.size as u128));
-            size = memory.size as u128;
+    if let Some(recurrent) = policy.recurrent {
+        for _ in 0..recurrent.layers.min(64) {
+            total =
+                total.saturating_add(layer(size.saturating_add(recurrent.size as u128), 4 * recurrent.size as u128));
+            size = recurrent.size as u128;
         }
     }
     let networks = if policy.shared { 1 } else { 2 };
     total.saturating_mul(networks).saturating_add(layer(size, policy.head.outputs() as u128 + 1))
 }
 
-/// Refuses a policy that does not fit into memory.
+/// Reject a policy that does not fit into memory.
 pub fn require_policy(policy: &PolicySpec) -> Result<()> {
     let count = parameters(policy);
     let what = format!("a policy of about {count} parameters");
     require(&what, count.saturating_mul(4 * COPIES), "use smaller layers")
 }
 
-/// Refuses a rollout of so many rows and steps that does not fit into memory.
+/// Reject a rollout that does not fit into memory.
 pub fn require_rollout(spec: &Spec, rows: usize, horizon: usize) -> Result<()> {
     let mask = if spec.masked { spec.action.mask_len() } else { 0 };
     // Beside observation, mask and action: log-probability, value, reward, bootstrap, advantage, target, weight, policy

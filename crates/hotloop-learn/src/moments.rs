@@ -12,7 +12,7 @@ pub struct Moments {
 }
 
 impl Moments {
-    /// Of `len` variables, without samples.
+    /// Moments of `len` variables, without samples.
     pub fn new(len: usize) -> Self {
         Self { count: 0.0, mean: vec![0.0; len], squares: vec![0.0; len] }
     }

@@ -6,9 +6,9 @@ use std::time::Instant;
 
 use hotloop_core::env::{Actions, Spec};
 use hotloop_core::error::Result;
-use hotloop_core::group::{Frames, Keep};
+use hotloop_core::group::{Frames, KeepFinals};
 use hotloop_core::parallel::free;
-use hotloop_core::pool::{Pool, Visit};
+use hotloop_core::pool::{GroupAccess, Pool};
 use hotloop_core::simd::{Kernel, Simd};
 use hotloop_core::space::Action;
 
@@ -33,7 +33,7 @@ impl RolloutCollector {
             // There are as many workspaces as threads, so one is free.
             let mut work = workspaces.iter().find_map(free).expect("a free workspace");
             let rows = pool.group_rows(group);
-            pool.visit(group, |visit| {
+            pool.with_group(group, |access| {
                 let (first, count) = (rows.start, rows.len());
                 let carry = Carry {
                     collection: &collection,
@@ -42,7 +42,7 @@ impl RolloutCollector {
                     cancel,
                     first,
                     count,
-                    visit,
+                    access,
                     work: &mut work,
                 };
                 if let Err(error) = isa.run(carry) {
@@ -66,7 +66,7 @@ struct Carry<'a, 'b> {
     cancel: &'a CancelToken<'a>,
     first: usize,
     count: usize,
-    visit: Visit<'b>,
+    access: GroupAccess<'b>,
     work: &'a mut Workspace,
 }
 
@@ -75,29 +75,30 @@ impl Kernel for Carry<'_, '_> {
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) -> Result<()> {
-        let Self { collection, spec, gae, cancel, first, count, mut visit, work } = self;
+        let Self { collection, spec, gae, cancel, first, count, mut access, work } = self;
         let views = &collection.views;
         let scope = |slot: usize| Scope::Slot { slot, first, count };
-        visit.finals.clear();
+        access.finals.clear();
         work.final_states.clear();
         // SAFETY, throughout: these rows are this group's alone.
-        unsafe { observe(views, &mut visit, first, count) };
+        unsafe { observe(views, &mut access, first, count) };
+        work.rows.clear();
+        work.rows.extend((0..count as u32).map(|row| RowIndex { at: row, row, step: 0 }));
         for step in 0..collection.horizon {
             if cancel.is_cancelled() {
                 return Ok(());
             }
             let start = Instant::now();
-            work.rows.clear();
-            work.rows.extend((0..count as u32).map(|row| RowIndex { at: row, row, step: step as u32 }));
+            work.rows.iter_mut().for_each(|index| index.step = step as u32);
             unsafe { collection.act(simd, work, scope(step))? };
             let acted = Instant::now();
-            unsafe { step_group(views, spec, &mut visit, step, first, count) };
+            unsafe { step_group(views, spec, &mut access, step, first, count) };
             work.inference += acted - start;
             work.env += acted.elapsed();
-            unsafe { collection.end_episodes(work, scope(step), visit.finals) };
+            unsafe { collection.end_episodes(work, scope(step), access.finals) };
         }
         let start = Instant::now();
-        unsafe { collection.bootstrap(simd, work, scope(collection.horizon), visit.finals) };
+        unsafe { collection.bootstrap(simd, work, scope(collection.horizon), access.finals) };
         for tile in (0..count).step_by(TILE) {
             unsafe { gae.rows(*views, collection.horizon, first + tile, TILE.min(count - tile)) };
         }
@@ -109,8 +110,8 @@ impl Kernel for Carry<'_, '_> {
 /// Writes the observations of a group of envs before the first step.
 ///
 /// # Safety
-/// Nobody else uses these rows.
-pub(crate) unsafe fn observe(views: &Views<'_>, visit: &mut Visit<'_>, first: usize, count: usize) {
+/// No other thread uses these rows.
+pub(crate) unsafe fn observe(views: &Views<'_>, access: &mut GroupAccess<'_>, first: usize, count: usize) {
     // SAFETY: the caller's promise.
     let mut frames = unsafe {
         Frames {
@@ -123,23 +124,23 @@ pub(crate) unsafe fn observe(views: &Views<'_>, visit: &mut Visit<'_>, first: us
             mask: views.mask.part(0, first, count),
             policy: views.policy.part(0, first, count),
             infos: &mut [],
-            finals: visit.finals,
-            keep: Keep::Truncated,
+            finals: access.finals,
+            keep: KeepFinals::Truncated,
             slot: 0,
         }
     };
-    visit.group.observe(visit.group_state, visit.rules, &mut frames);
+    access.group.observe(access.group_state, access.rules, &mut frames);
 }
 
 /// Steps a group of envs with the actions of a slot.
 ///
 /// # Safety
-/// Nobody else uses these rows.
+/// No other thread uses these rows.
 #[inline(always)]
 pub(crate) unsafe fn step_group(
     views: &Views<'_>,
     spec: &Spec,
-    visit: &mut Visit<'_>,
+    access: &mut GroupAccess<'_>,
     slot: usize,
     first: usize,
     count: usize,
@@ -159,20 +160,20 @@ pub(crate) unsafe fn step_group(
                 mask: views.mask.part(slot + 1, first, count),
                 policy: views.policy.part(slot + 1, first, count),
                 infos: &mut [],
-                finals: visit.finals,
-                keep: Keep::Truncated,
+                finals: access.finals,
+                keep: KeepFinals::Truncated,
                 slot: slot as u32,
             },
         )
     };
-    visit.ints[..discrete.len()].copy_from_slice(discrete);
+    access.ints[..discrete.len()].copy_from_slice(discrete);
     if let Action::Continuous { low, high } = &spec.action {
-        for (i, (to, from)) in visit.floats.iter_mut().zip(continuous.iter()).enumerate() {
+        for (i, (to, from)) in access.floats.iter_mut().zip(continuous.iter()).enumerate() {
             let dim = i % low.len();
             *to = if from.is_finite() { from.clamp(low[dim], high[dim]) } else { low[dim] };
         }
     }
-    visit.group_state.tick += 1;
-    let actions = Actions { ints: visit.ints, floats: visit.floats, width: spec.action.width() };
-    visit.group.step(visit.group_state, visit.rules, &actions, &mut frames);
+    access.group_state.tick += 1;
+    let actions = Actions { ints: access.ints, floats: access.floats, width: spec.action.width() };
+    access.group.step(access.group_state, access.rules, &actions, &mut frames);
 }

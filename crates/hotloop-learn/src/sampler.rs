@@ -19,7 +19,7 @@ pub struct RowIndex {
     pub step: u32,
 }
 
-/// How actions are chosen.
+/// Way of choosing actions.
 #[derive(Clone, Copy)]
 pub enum Sampling {
     /// Sampled, with the random numbers of each row and step.

@@ -59,7 +59,7 @@ pub fn update_speed(shape: &Shape, threads: usize, seconds: f64) -> Result<Updat
         hidden: shape.hidden.clone(),
         activation: Activation::Tanh,
         shared: true,
-        memory: None,
+        recurrent: None,
         head: Head::Categorical { n: shape.actions },
     };
     let setup = PpoSetup {

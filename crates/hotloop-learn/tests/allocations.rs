@@ -9,7 +9,7 @@ use hotloop_core::pool::{Pool, Setup};
 use hotloop_learn::cancel::CancelToken;
 use hotloop_learn::learner::{IterationSettings, PpoLearner, PpoSetup};
 use hotloop_learn::nn::activation::Activation;
-use hotloop_learn::nn::spec::{Cell, EncoderSpec, Head, MemorySpec, PolicySpec};
+use hotloop_learn::nn::spec::{Cell, EncoderSpec, Head, PolicySpec, RecurrentSpec};
 use hotloop_learn::ppo::config::Settings;
 
 struct Counting;
@@ -32,7 +32,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-fn learner(memory: Option<MemorySpec>) -> PpoLearner {
+fn learner(recurrent: Option<RecurrentSpec>) -> PpoLearner {
     let env = hotloop_envs::all().into_iter().find(|env| env.name == "tictactoe").expect("a native env");
     let setup = Setup {
         num_envs: 8,
@@ -51,7 +51,7 @@ fn learner(memory: Option<MemorySpec>) -> PpoLearner {
         hidden: vec![64, 64],
         activation: Activation::Tanh,
         shared: true,
-        memory,
+        recurrent,
         head: Head::Categorical { n: 9 },
     };
     let setup = PpoSetup {
@@ -83,7 +83,7 @@ fn updates_and_acting_allocate_nothing_in_steady_state() {
         learner.update(&settings, iteration, &cancel);
     }
     assert_eq!(COUNT.load(Ordering::Relaxed) - before, 0);
-    act_in_batches(self::learner(Some(MemorySpec { cell: Cell::Gru, size: 20, layers: 1 })));
+    act_in_batches(self::learner(Some(RecurrentSpec { cell: Cell::Gru, size: 20, layers: 1 })));
 }
 
 /// Collects rollouts whose envs are stepped elsewhere, a few groups at a time; some rows are truncated on the way.

@@ -10,7 +10,7 @@ use hotloop_core::simd::Isa;
 use hotloop_learn::cancel::CancelToken;
 use hotloop_learn::learner::{IterationSettings, PpoLearner, PpoSetup};
 use hotloop_learn::nn::activation::Activation;
-use hotloop_learn::nn::spec::{Cell, EncoderSpec, Head, MemorySpec, PolicySpec};
+use hotloop_learn::nn::spec::{Cell, EncoderSpec, Head, PolicySpec, RecurrentSpec};
 use hotloop_learn::ppo::config::Settings;
 
 struct Case {
@@ -20,7 +20,7 @@ struct Case {
     activation: Activation,
     shared: bool,
     embedding: usize,
-    memory: Option<MemorySpec>,
+    recurrent: Option<RecurrentSpec>,
 }
 
 fn cases() -> Vec<Case> {
@@ -31,9 +31,9 @@ fn cases() -> Vec<Case> {
         activation,
         shared,
         embedding: 0,
-        memory: None,
+        recurrent: None,
     };
-    let memory = |cell, size, layers| Some(MemorySpec { cell, size, layers });
+    let recurrent = |cell, size, layers| Some(RecurrentSpec { cell, size, layers });
     let option = |name: &str, value| vec![(name.to_string(), value)];
     vec![
         case("cartpole", &[64, 64], Activation::Tanh, true),
@@ -45,13 +45,13 @@ fn cases() -> Vec<Case> {
             ..case("tag", &[48, 20], Activation::Gelu, true)
         },
         Case { options: option("symbols", Value::Int(3)), ..case("recall", &[20], Activation::Relu, true) },
-        Case { memory: memory(Cell::Lstm, 21, 2), ..case("pendulum", &[33], Activation::Tanh, true) },
+        Case { recurrent: recurrent(Cell::Lstm, 21, 2), ..case("pendulum", &[33], Activation::Tanh, true) },
         Case {
             options: option("seats", Value::Int(3)),
-            memory: memory(Cell::Gru, 70, 1),
+            recurrent: recurrent(Cell::Gru, 70, 1),
             ..case("tag", &[24], Activation::Gelu, false)
         },
-        Case { memory: memory(Cell::Gru, 7, 3), embedding: 5, ..case("taxi", &[9], Activation::Silu, true) },
+        Case { recurrent: recurrent(Cell::Gru, 7, 3), embedding: 5, ..case("taxi", &[9], Activation::Silu, true) },
     ]
 }
 
@@ -97,13 +97,13 @@ fn train(case: &Case, isa: Isa, threads: usize) -> Vec<u32> {
         hidden: case.hidden.clone(),
         activation: case.activation,
         shared: case.shared,
-        memory: case.memory,
+        recurrent: case.recurrent,
         head,
     };
     let setup = PpoSetup {
         rows: pool.rows(),
         horizon: 12,
-        sequence_length: if case.memory.is_some() { 6 } else { 12 },
+        sequence_length: if case.recurrent.is_some() { 6 } else { 12 },
         seed: 3,
         attempt: 0,
         threads,

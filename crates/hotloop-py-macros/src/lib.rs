@@ -10,6 +10,9 @@ use syn::{Block, FnArg, ImplItem, Item, LitStr, ReturnType, Signature, Type, par
 /// - With a noun, `#[guarded("runner")]`, `&self` and `&mut self` are borrowed by `crate::guard` instead of `PyO3`: a call
 ///   while another thread is inside the object raises an error that names it. Frozen classes need no borrow and no noun.
 ///
+/// Arguments are converted before the guard is entered, so types whose conversion can panic are refused: `Vec`, in place
+/// of which there is `crate::sequence::Sequence`.
+///
 /// Methods of a class with a noun cannot call each other; shared code goes into a plain `impl` block.
 #[proc_macro_attribute]
 pub fn guarded(noun: proc_macro::TokenStream, item: proc_macro::TokenStream) -> proc_macro::TokenStream {
@@ -36,7 +39,20 @@ pub fn guarded(noun: proc_macro::TokenStream, item: proc_macro::TokenStream) -> 
     item.into_token_stream().into()
 }
 
+/// An error for each argument of type `Vec`, also inside another type.
+fn check_arguments(signature: &Signature) -> TokenStream {
+    let is_vec = |argument: &&FnArg| {
+        let FnArg::Typed(argument) = argument else { return false };
+        argument.ty.to_token_stream().into_iter().any(|token| matches!(token, TokenTree::Ident(name) if name == "Vec"))
+    };
+    let refuse = |argument| {
+        syn::Error::new_spanned(argument, "the conversion of a `Vec` can panic: use `Sequence`").to_compile_error()
+    };
+    signature.inputs.iter().filter(is_vec).map(refuse).collect()
+}
+
 fn guard(name: &str, noun: Option<&LitStr>, signature: &mut Signature, block: &mut Block) {
+    let errors = check_arguments(signature);
     let mut body = block.to_token_stream();
     if !make_fallible(&mut signature.output) {
         body = quote!(Ok(#body));
@@ -53,6 +69,7 @@ fn guard(name: &str, noun: Option<&LitStr>, signature: &mut Signature, block: &m
     }
     let output = &signature.output;
     *block = parse_quote!({
+        #errors
         crate::guard::call(#name, || #output {
             #borrow
             #body

@@ -10,7 +10,7 @@ use numpy::{PyArray1, PyReadonlyArrayDyn, PyReadwriteArrayDyn};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::actions::drawn_actions;
+use crate::actions::sampled_actions;
 use crate::convert::observation_type;
 
 /// The attributes of a request.
@@ -87,7 +87,7 @@ pub struct ActionBuffers {
 }
 
 impl ActionBuffers {
-    /// For so many rows.
+    /// Allocates buffers for `rows` rows.
     pub fn new(head: &Head, rows: usize) -> Self {
         let (numbers, is_discrete) = (rows * head.width(), !head.sets().is_empty());
         Self {
@@ -108,7 +108,7 @@ impl ActionBuffers {
         py: Python<'py>,
         action: &Action,
     ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
-        let actions = drawn_actions(py, action, &self.discrete, &self.continuous)?;
+        let actions = sampled_actions(py, action, &self.discrete, &self.continuous)?;
         Ok((actions, PyArray1::from_vec(py, self.log_prob).into_any()))
     }
 }

@@ -1,4 +1,4 @@
-//! Actions from Python: the usual arrays are read in place, anything else numpy can make one of is converted first.
+//! Actions from Python: arrays of the usual types are read in place, anything else is converted by numpy first.
 
 use std::ops::Range;
 
@@ -8,9 +8,9 @@ use numpy::{Element, PyArray1, PyArrayDyn, PyArrayMethods, PyUntypedArrayMethods
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
-use crate::convert::raised;
+use crate::convert::to_py_err;
 
-/// Checks the actions of these groups and hands them to the pool.
+/// Checks the actions of these groups and passes them to the pool.
 pub fn take(pool: &mut Pool, groups: Range<usize>, actions: &Bound<'_, PyAny>) -> PyResult<()> {
     let rows = pool.group_rows(groups.end - 1).end - pool.group_rows(groups.start).start;
     let width = pool.spec().action.width();
@@ -18,28 +18,28 @@ pub fn take(pool: &mut Pool, groups: Range<usize>, actions: &Bound<'_, PyAny>) -
     let shape: &[usize] = if flat { &[rows] } else { &[rows, width] };
     if matches!(pool.spec().action, Action::Continuous { .. }) {
         if let Some(numbers) = plain::<f32>(actions, shape)? {
-            return pool.set_continuous_actions(groups, numbers).map_err(raised);
+            return pool.set_continuous_actions(groups, numbers).map_err(to_py_err);
         }
         if let Some(numbers) = plain::<f64>(actions, shape)? {
-            return pool.set_continuous_actions(groups, numbers).map_err(raised);
+            return pool.set_continuous_actions(groups, numbers).map_err(to_py_err);
         }
         let array = converted(actions, "fiu", "float64", "numbers")?;
         let numbers = plain::<f64>(&array, shape)?.expect("just converted");
-        pool.set_continuous_actions(groups, numbers).map_err(raised)
+        pool.set_continuous_actions(groups, numbers).map_err(to_py_err)
     } else {
         if let Some(choices) = plain::<i64>(actions, shape)? {
-            return pool.set_discrete_actions(groups, choices).map_err(raised);
+            return pool.set_discrete_actions(groups, choices).map_err(to_py_err);
         }
         if let Some(choices) = plain::<i32>(actions, shape)? {
-            return pool.set_discrete_actions(groups, choices).map_err(raised);
+            return pool.set_discrete_actions(groups, choices).map_err(to_py_err);
         }
         let array = converted(actions, "iu", "int64", "whole numbers")?;
         let choices = plain::<i64>(&array, shape)?.expect("just converted");
-        pool.set_discrete_actions(groups, choices).map_err(raised)
+        pool.set_discrete_actions(groups, choices).map_err(to_py_err)
     }
 }
 
-/// The elements of a contiguous array of that type; `None` if it is something else.
+/// The elements of a contiguous array of that type; `None` for anything else.
 fn plain<'a, T: Element>(actions: &'a Bound<'_, PyAny>, shape: &[usize]) -> PyResult<Option<&'a [T]>> {
     let Ok(array) = actions.cast::<PyArrayDyn<T>>() else { return Ok(None) };
     if array.shape() != shape {
@@ -63,23 +63,23 @@ fn converted<'py>(actions: &Bound<'py, PyAny>, kinds: &str, to: &str, what: &str
     array.call_method("astype", (to, "C"), None)
 }
 
-/// Actions that were drawn, as runners take them.
-pub fn drawn_actions<'py>(
+/// Sampled actions as an array for runners.
+pub fn sampled_actions<'py>(
     py: Python<'py>,
     action: &Action,
-    choices: &[i32],
-    amounts: &[f32],
+    discrete: &[i32],
+    continuous: &[f32],
 ) -> PyResult<Bound<'py, PyAny>> {
     match action {
-        Action::Discrete { .. } => Ok(PyArray1::from_iter(py, choices.iter().map(|x| i64::from(*x))).into_any()),
+        Action::Discrete { .. } => Ok(PyArray1::from_iter(py, discrete.iter().map(|x| i64::from(*x))).into_any()),
         Action::MultiDiscrete { n } => {
-            let flat = PyArray1::from_iter(py, choices.iter().map(|x| i64::from(*x)));
-            Ok(flat.reshape([choices.len() / n.len(), n.len()])?.into_any())
+            let flat = PyArray1::from_iter(py, discrete.iter().map(|x| i64::from(*x)));
+            Ok(flat.reshape([discrete.len() / n.len(), n.len()])?.into_any())
         }
         Action::Continuous { low, high } => {
-            let clipped = amounts.iter().enumerate().map(|(i, x)| x.clamp(low[i % low.len()], high[i % low.len()]));
+            let clipped = continuous.iter().enumerate().map(|(i, x)| x.clamp(low[i % low.len()], high[i % low.len()]));
             let flat = PyArray1::from_iter(py, clipped);
-            Ok(flat.reshape([amounts.len() / low.len(), low.len()])?.into_any())
+            Ok(flat.reshape([continuous.len() / low.len(), low.len()])?.into_any())
         }
     }
 }

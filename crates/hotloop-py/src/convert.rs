@@ -1,4 +1,4 @@
-//! Between Python's values and the core's: options, spaces, errors.
+//! Conversion between Python's values and the core's: options, specs, errors.
 
 use hotloop_core::env::{EnvKind, Spec};
 use hotloop_core::error::Error;
@@ -10,8 +10,10 @@ use pyo3::exceptions::{PyMemoryError, PyRuntimeError, PyTypeError, PyValueError}
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 
-/// The Python exception for a core error.
-pub fn raised(error: Error) -> PyErr {
+use crate::sequence::Sequence;
+
+/// Converts an error of the core to a Python exception.
+pub fn to_py_err(error: Error) -> PyErr {
     match error {
         Error::Input(message) => PyValueError::new_err(message),
         Error::State(message) => PyRuntimeError::new_err(message),
@@ -20,7 +22,7 @@ pub fn raised(error: Error) -> PyErr {
     }
 }
 
-/// The error of an env that broke down.
+/// Creates the exception for an env that failed.
 pub fn env_error(message: String) -> PyErr {
     let raise = |py: Python<'_>| -> PyResult<PyErr> {
         let class = py.import("hotloop.errors")?.getattr("EnvError")?;
@@ -29,7 +31,7 @@ pub fn env_error(message: String) -> PyErr {
     Python::attach(|py| raise(py).unwrap_or_else(|error| error))
 }
 
-/// Options as the core takes them.
+/// Converts options from a dict.
 pub fn options(dict: Option<&Bound<'_, PyDict>>) -> PyResult<Vec<(String, Value)>> {
     let Some(dict) = dict else { return Ok(Vec::new()) };
     dict.iter()
@@ -54,7 +56,7 @@ fn option_value(value: &Bound<'_, PyAny>) -> PyResult<Value> {
     } else if value.is_instance_of::<PyString>() {
         Ok(Value::Text(value.extract()?))
     } else if value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>() {
-        Ok(Value::Ints(value.extract()?))
+        Ok(Value::Ints(value.extract::<Sequence<_>>()?.0))
     } else if let Ok(item) = value.call_method0("item") {
         // A numpy scalar.
         option_value(&item)
@@ -63,7 +65,7 @@ fn option_value(value: &Bound<'_, PyAny>) -> PyResult<Value> {
     }
 }
 
-/// An option's value as Python knows it.
+/// Converts an option's value to Python.
 pub fn python_value<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>> {
     Ok(match value {
         Value::Bool(x) => PyBool::new(py, *x).to_owned().into_any(),
@@ -74,18 +76,18 @@ pub fn python_value<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, 
     })
 }
 
-/// An env's entry for `hotloop envs`.
+/// Name, description and options of an env as a dict.
 pub fn entry<'py>(py: Python<'py>, env: &EnvKind) -> PyResult<Bound<'py, PyDict>> {
     let entry = PyDict::new(py);
     entry.set_item("name", env.name)?;
     entry.set_item("gymnasium_id", env.gymnasium_id)?;
     entry.set_item("about", env.about)?;
-    let options = env.options.iter().map(|spec| declared(py, spec)).collect::<PyResult<Vec<_>>>()?;
+    let options = env.options.iter().map(|spec| option_entry(py, spec)).collect::<PyResult<Vec<_>>>()?;
     entry.set_item("options", options)?;
     Ok(entry)
 }
 
-fn declared<'py>(py: Python<'py>, spec: &OptionSpec) -> PyResult<Bound<'py, PyDict>> {
+fn option_entry<'py>(py: Python<'py>, spec: &OptionSpec) -> PyResult<Bound<'py, PyDict>> {
     let option = PyDict::new(py);
     option.set_item("name", spec.name)?;
     option.set_item("about", spec.about)?;
@@ -102,8 +104,8 @@ fn declared<'py>(py: Python<'py>, spec: &OptionSpec) -> PyResult<Bound<'py, PyDi
     Ok(option)
 }
 
-/// The spec of an env as a dict.
-pub fn described<'py>(py: Python<'py>, spec: &Spec) -> PyResult<Bound<'py, PyDict>> {
+/// Converts an env's spec to a dict.
+pub fn spec_dict<'py>(py: Python<'py>, spec: &Spec) -> PyResult<Bound<'py, PyDict>> {
     let observation = PyDict::new(py);
     match &spec.observation {
         Observation::Box { shape, low, high } => {
@@ -138,46 +140,56 @@ pub fn described<'py>(py: Python<'py>, spec: &Spec) -> PyResult<Bound<'py, PyDic
             action.set_item("high", high)?;
         }
     }
-    let described = PyDict::new(py);
-    described.set_item("seats", spec.seats)?;
-    described.set_item("observation", observation)?;
-    described.set_item("action", action)?;
-    described.set_item("masked", spec.masked)?;
-    described.set_item("state_version", spec.state_version)?;
-    described.set_item("terms", &spec.terms)?;
-    described.set_item("metrics", &spec.metrics)?;
-    described.set_item("infos", &spec.infos)?;
-    Ok(described)
+    let dict = PyDict::new(py);
+    dict.set_item("seats", spec.seats)?;
+    dict.set_item("observation", observation)?;
+    dict.set_item("action", action)?;
+    dict.set_item("masked", spec.masked)?;
+    dict.set_item("state_version", spec.state_version)?;
+    dict.set_item("terms", &spec.terms)?;
+    dict.set_item("metrics", &spec.metrics)?;
+    dict.set_item("infos", &spec.infos)?;
+    Ok(dict)
 }
 
-/// The spec from a dict such as [`described`] returns, for envs that are not native.
-pub fn spec_from(dict: &Bound<'_, PyDict>) -> PyResult<Spec> {
-    let observation: Bound<'_, PyDict> = wanted(dict, "observation")?;
-    let action: Bound<'_, PyDict> = wanted(dict, "action")?;
-    let observation = match wanted::<String>(&observation, "kind")?.as_str() {
+/// Converts a dict such as [`spec_dict`] returns, for envs that are not native.
+pub fn spec_from_dict(dict: &Bound<'_, PyDict>) -> PyResult<Spec> {
+    let observation: Bound<'_, PyDict> = required(dict, "observation")?;
+    let action: Bound<'_, PyDict> = required(dict, "action")?;
+    let observation = match required::<String>(&observation, "kind")?.as_str() {
         "box" => Observation::Box {
-            shape: wanted(&observation, "shape")?,
-            low: wanted(&observation, "low")?,
-            high: wanted(&observation, "high")?,
+            shape: sequence(&observation, "shape")?,
+            low: sequence(&observation, "low")?,
+            high: sequence(&observation, "high")?,
         },
-        "bytes" => Observation::Bytes { shape: wanted(&observation, "shape")?, high: wanted(&observation, "high")? },
-        "discrete" => Observation::Discrete { n: wanted(&observation, "n")? },
-        kind => return Err(PyValueError::new_err(format!("there are no observations of kind {kind:?}"))),
+        "bytes" => {
+            Observation::Bytes { shape: sequence(&observation, "shape")?, high: required(&observation, "high")? }
+        }
+        "discrete" => Observation::Discrete { n: required(&observation, "n")? },
+        kind => {
+            return Err(PyValueError::new_err(format!(
+                "observations are of kind {kind:?}: expected box, bytes or discrete"
+            )));
+        }
     };
-    let action = match wanted::<String>(&action, "kind")?.as_str() {
-        "discrete" => Action::Discrete { n: wanted(&action, "n")? },
-        "multi-discrete" => Action::MultiDiscrete { n: wanted(&action, "n")? },
-        "continuous" => Action::Continuous { low: wanted(&action, "low")?, high: wanted(&action, "high")? },
-        kind => return Err(PyValueError::new_err(format!("there are no actions of kind {kind:?}"))),
+    let action = match required::<String>(&action, "kind")?.as_str() {
+        "discrete" => Action::Discrete { n: required(&action, "n")? },
+        "multi-discrete" => Action::MultiDiscrete { n: sequence(&action, "n")? },
+        "continuous" => Action::Continuous { low: sequence(&action, "low")?, high: sequence(&action, "high")? },
+        kind => {
+            return Err(PyValueError::new_err(format!(
+                "actions are of kind {kind:?}: expected discrete, multi-discrete or continuous"
+            )));
+        }
     };
     if observation.is_empty() || action.width() == 0 || action.choices().contains(&0) {
         return Err(PyValueError::new_err("observations and actions need at least one element and one choice"));
     }
     Ok(Spec {
-        seats: wanted(dict, "seats")?,
+        seats: required(dict, "seats")?,
         observation,
         action,
-        masked: wanted(dict, "masked")?,
+        masked: required(dict, "masked")?,
         masks_bind: true,
         terms: vec!["reward"],
         metrics: Vec::new(),
@@ -187,7 +199,7 @@ pub fn spec_from(dict: &Bound<'_, PyDict>) -> PyResult<Spec> {
     })
 }
 
-/// Number of threads of a learner; one per core by default.
+/// Checks a learner's number of threads; one per core by default.
 pub fn threads_from(num_threads: Option<usize>) -> PyResult<usize> {
     let threads = num_threads.unwrap_or_else(hotloop_core::cpu::usable_cores);
     if threads == 0 || threads > 4096 {
@@ -196,12 +208,19 @@ pub fn threads_from(num_threads: Option<usize>) -> PyResult<usize> {
     Ok(threads)
 }
 
-fn wanted<'py, T>(dict: &Bound<'py, PyDict>, key: &str) -> PyResult<T>
+fn sequence<'py, T>(dict: &Bound<'py, PyDict>, key: &str) -> PyResult<Vec<T>>
+where
+    Sequence<T>: for<'a> FromPyObject<'a, 'py>,
+{
+    required::<Sequence<T>>(dict, key).map(|sequence| sequence.0)
+}
+
+fn required<'py, T>(dict: &Bound<'py, PyDict>, key: &str) -> PyResult<T>
 where
     T: for<'a> FromPyObject<'a, 'py>,
 {
-    let value = dict.get_item(key)?.ok_or_else(|| PyValueError::new_err(format!("a description lacks {key:?}")))?;
-    value.extract().map_err(|_| PyTypeError::new_err(format!("a description's {key:?} is {value:?}")))
+    let value = dict.get_item(key)?.ok_or_else(|| PyValueError::new_err(format!("the env's spec lacks {key:?}")))?;
+    value.extract().map_err(|_| PyTypeError::new_err(format!("{key:?} in the env's spec is {value:?}")))
 }
 
 /// Numpy's type of an observation.

@@ -3,7 +3,6 @@
 use hotloop_core::memory::require;
 use hotloop_core::rng::{Purpose, Stream};
 use hotloop_learn::external_rollout::ExternalRollout as Core;
-use hotloop_learn::learner::PpoSetup;
 use hotloop_learn::memory::require_rollout;
 use hotloop_learn::nn::init::orthogonal;
 use hotloop_learn::nn::spec::{Array, Role};
@@ -15,10 +14,10 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 use crate::act_request::{ActRequest, ActionBuffers};
-use crate::actions::drawn_actions;
-use crate::convert::{raised, spec_from, threads_from};
+use crate::actions::sampled_actions;
+use crate::convert::{spec_from_dict, to_py_err};
 use crate::guard;
-use crate::learning::iteration_settings;
+use crate::learning::{iteration_settings, ppo_setup};
 use crate::pool::Pool;
 use crate::reports::rollout_finals;
 use crate::rollout::rollout_arrays;
@@ -39,36 +38,12 @@ fn numbers(array: &PyReadonlyArray2<'_, f32>) -> Vec<f32> {
 #[pymethods]
 impl ExternalRollout {
     #[new]
-    #[pyo3(signature = (described, *, rows, horizon, seed, attempt=0, num_threads=None, first_row=0,
-                        normalize_observations=false, normalize_rewards=false))]
-    #[allow(clippy::too_many_arguments)] // Python's keyword arguments
-    fn new(
-        py: Python<'_>,
-        described: &Bound<'_, PyDict>,
-        rows: usize,
-        horizon: usize,
-        seed: u64,
-        attempt: u32,
-        num_threads: Option<usize>,
-        first_row: u32,
-        normalize_observations: bool,
-        normalize_rewards: bool,
-    ) -> PyResult<Self> {
-        let spec = spec_from(described)?;
-        let threads = threads_from(num_threads)?;
-        require_rollout(&spec, rows, horizon).map_err(raised)?;
-        let setup = PpoSetup {
-            rows,
-            horizon,
-            sequence_length: horizon,
-            seed,
-            attempt,
-            threads,
-            first_row,
-            normalize_observations,
-            normalize_rewards,
-        };
-        let core = py.detach(|| Core::new(&spec, setup)).map_err(raised)?;
+    #[pyo3(signature = (spec, **setup))]
+    fn new(py: Python<'_>, spec: &Bound<'_, PyDict>, setup: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
+        let spec = spec_from_dict(spec)?;
+        let setup = ppo_setup(setup, None)?;
+        require_rollout(&spec, setup.rows, setup.horizon).map_err(to_py_err)?;
+        let core = py.detach(|| Core::new(&spec, setup)).map_err(to_py_err)?;
         Ok(Self { core })
     }
 
@@ -95,7 +70,7 @@ impl ExternalRollout {
         let mut pool = guard::exclusive(pool, "runner")?;
         let pool = pool.open(py)?;
         let core = &mut self.core;
-        py.detach(|| core.observe(pool)).map_err(raised)
+        py.detach(|| core.observe(pool)).map_err(to_py_err)
     }
 
     /// Samples every row's action at a slot from a policy's outputs, and steps native envs with them.
@@ -110,7 +85,7 @@ impl ExternalRollout {
         let mut pool = guard::exclusive(pool, "runner")?;
         let pool = pool.open(py)?;
         let (core, numbers) = (&mut self.core, numbers(&outputs));
-        py.detach(|| core.step(pool, slot, &numbers, iteration)).map_err(raised)
+        py.detach(|| core.step(pool, slot, &numbers, iteration)).map_err(to_py_err)
     }
 
     /// Final observations of rows that were truncated since `observe`: slots, rows and observations, in order.
@@ -134,9 +109,9 @@ impl ExternalRollout {
         iteration: u64,
     ) -> PyResult<Bound<'py, PyAny>> {
         let outputs = numbers(&outputs);
-        self.core.sample_rows(slots.as_slice()?, rows.as_slice()?, &outputs, iteration).map_err(raised)?;
+        self.core.sample_rows(slots.as_slice()?, rows.as_slice()?, &outputs, iteration).map_err(to_py_err)?;
         let (discrete, continuous) = self.core.actions();
-        drawn_actions(py, &self.core.spec.action, discrete, continuous)
+        sampled_actions(py, &self.core.spec.action, discrete, continuous)
     }
 
     /// Samples the actions of a request from a policy's outputs: actions and log-probabilities.
@@ -151,7 +126,7 @@ impl ExternalRollout {
         let masks = Masks { per_row: mask.len() / rows.max(1), entries: &mask };
         let (indices, sampling) = request.indices(rows, Stream::new(request.seed, core.setup.attempt, Purpose::Eval));
         let mut buffers = ActionBuffers::new(&core.head, rows);
-        core.sample_alone(&indices, &numbers(&outputs), masks, sampling, buffers.arrays()).map_err(raised)?;
+        core.sample_alone(&indices, &numbers(&outputs), masks, sampling, buffers.arrays()).map_err(to_py_err)?;
         buffers.into_python(py, &core.spec.action)
     }
 
@@ -187,7 +162,7 @@ impl ExternalRollout {
         if count > u32::MAX as usize {
             return Err(PyValueError::new_err(format!("count is {count}: expected at most 2**32 - 1")));
         }
-        require(&format!("an order of {count} samples"), count as u128 * 12, "use fewer samples").map_err(raised)?;
+        require(&format!("an order of {count} samples"), count as u128 * 12, "use fewer samples").map_err(to_py_err)?;
         let order = self.core.order(iteration, epoch, count);
         Ok(PyArray1::from_iter(py, order.into_iter().map(i64::from)))
     }
@@ -226,7 +201,7 @@ pub fn orthogonal_weights(
     index: u32,
 ) -> PyResult<Bound<'_, PyAny>> {
     let bytes = (outputs as u128).saturating_mul(inputs as u128).saturating_mul(4);
-    require(&format!("an array of {outputs} by {inputs} weights"), bytes, "use smaller layers").map_err(raised)?;
+    require(&format!("an array of {outputs} by {inputs} weights"), bytes, "use smaller layers").map_err(to_py_err)?;
     let array =
         Array { name: String::new(), role: Role::Outputs, offset: 0, rows: outputs, cols: inputs, stride: inputs };
     let mut params = vec![0.0; outputs * inputs];

@@ -6,7 +6,7 @@ use numpy::npyffi::NPY_TYPES;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::convert::{observation_type, raised};
+use crate::convert::{observation_type, to_py_err};
 use crate::memory::{Memory, view};
 
 /// An array with one entry per row, repeated over slots.
@@ -41,7 +41,7 @@ impl FrameLayout {
         Self::new(pool, 1, 1, pool.spec().seats > 1)
     }
 
-    /// Of `horizon` steps, with the observation before the first one.
+    /// A rollout of `horizon` steps, with the observation before the first one.
     pub fn rollout(pool: &Pool, horizon: usize) -> PyResult<Self> {
         let spec = pool.spec();
         let infos: usize = pool.rules().infos.iter().map(|(_, len)| len).sum();
@@ -49,7 +49,7 @@ impl FrameLayout {
         let row = spec.observation.row_bytes() + spec.action.mask_len() + 4 * infos + 12;
         let bytes = (pool.rows() as u128).saturating_mul(horizon as u128 + 1).saturating_mul(row as u128);
         let what = format!("a rollout of {} rows and {horizon} steps", pool.rows());
-        require(&what, bytes, "use fewer envs or a shorter horizon").map_err(raised)?;
+        require(&what, bytes, "use fewer envs or a shorter horizon").map_err(to_py_err)?;
         Ok(Self::new(pool, horizon, horizon + 1, true))
     }
 
@@ -77,7 +77,7 @@ impl FrameLayout {
         Self { rows, bytes, obs, reward, terminated, truncated, cut, valid, mask, policy, infos }
     }
 
-    /// Memory for it.
+    /// Allocates its memory.
     pub fn allocate<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, Memory>> {
         Bound::new(py, Memory::new(self.bytes)?)
     }
@@ -87,21 +87,21 @@ impl FrameLayout {
         memory.at(part.offset + slot * self.rows * part.row_bytes).cast()
     }
 
-    /// Destination of a step: outcomes go to the slot `step`, the next observations to the slot `seen`.
-    pub fn pointers(&self, memory: &Memory, step: usize, seen: usize) -> FramePointers {
+    /// Destination of a step: outcomes go to the slot `step`, the next observations to the slot `next`.
+    pub fn pointers(&self, memory: &Memory, step: usize, next: usize) -> FramePointers {
         fn optional<T>(layout: &FrameLayout, memory: &Memory, part: Option<&Part>, slot: usize) -> *mut T {
             part.map_or(std::ptr::null_mut(), |part| layout.pointer(memory, part, slot))
         }
         FramePointers {
-            obs: self.pointer(memory, &self.obs, seen),
+            obs: self.pointer(memory, &self.obs, next),
             reward: self.pointer(memory, &self.reward, step),
             terminated: self.pointer(memory, &self.terminated, step),
             truncated: self.pointer(memory, &self.truncated, step),
             cut: self.pointer(memory, &self.cut, step),
-            valid: optional(self, memory, self.valid.as_ref(), seen),
-            mask: optional(self, memory, self.mask.as_ref(), seen),
-            policy: optional(self, memory, self.policy.as_ref(), seen),
-            infos: optional(self, memory, self.infos.as_ref(), seen),
+            valid: optional(self, memory, self.valid.as_ref(), next),
+            mask: optional(self, memory, self.mask.as_ref(), next),
+            policy: optional(self, memory, self.policy.as_ref(), next),
+            infos: optional(self, memory, self.infos.as_ref(), next),
         }
     }
 

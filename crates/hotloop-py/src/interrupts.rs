@@ -1,23 +1,23 @@
-//! Native calls of any length that let Python's signal handlers run.
+//! Long native calls during which Python's signal handlers run.
 
 use std::sync::Mutex;
 
 use hotloop_learn::cancel::CancelToken;
 use pyo3::prelude::*;
 
-/// Works without the GIL. Signals are looked at meanwhile; if a handler raises, work is given up and that is raised.
+/// Runs `work` without the GIL, checking for signals; if a handler raises, `work` is cancelled and the exception raised.
 pub fn interruptible<T: Send>(py: Python<'_>, work: impl FnOnce(&CancelToken<'_>) -> T + Send) -> PyResult<T> {
-    let raised = Mutex::new(None);
+    let exception = Mutex::new(None);
     let done = py.detach(|| {
-        let ask = || {
+        let poll = || {
             let error = Python::attach(|py| py.check_signals().err());
-            let over = error.is_some();
-            *raised.lock().expect("no thread panics here") = error;
-            over
+            let cancelled = error.is_some();
+            *exception.lock().expect("no thread panics here") = error;
+            cancelled
         };
-        work(&CancelToken::new(&ask))
+        work(&CancelToken::new(&poll))
     });
-    match raised.into_inner().expect("no thread panics here") {
+    match exception.into_inner().expect("no thread panics here") {
         Some(error) => Err(error),
         None => Ok(done),
     }

@@ -6,7 +6,7 @@ use hotloop_core::rng::{Purpose, Stream};
 use hotloop_learn::actor::{ActOutputs, ActingPolicy, Observations, RecurrentState};
 use hotloop_learn::collector::RolloutCollector;
 use hotloop_learn::features::Features;
-use hotloop_learn::learner::{IterationReport, PpoLearner as CoreLearner, PpoSetup};
+use hotloop_learn::learner::{IterationReport, PpoLearner as CoreLearner};
 use hotloop_learn::memory::require_rollout;
 use hotloop_learn::moments::Moments;
 use hotloop_learn::nn::policy::Policy;
@@ -19,14 +19,15 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyMapping};
 
 use crate::act_request::{ActRequest, ActionBuffers, observation_bytes};
-use crate::actions::drawn_actions;
-use crate::convert::{raised, spec_from, threads_from};
+use crate::actions::sampled_actions;
+use crate::convert::{spec_from_dict, to_py_err};
 use crate::guard;
 use crate::interrupts::interruptible;
-use crate::learning::{iteration_settings, policy_spec};
+use crate::learning::{iteration_settings, policy_spec, ppo_setup};
 use crate::pool::Pool;
 use crate::registry;
 use crate::rollout::rollout_arrays;
+use crate::sequence::Sequence;
 use crate::weights::{named, put_moments, put_named, put_statistics, statistics_into};
 
 /// A policy that is trained by PPO.
@@ -54,44 +55,23 @@ fn state_name(policy: usize) -> String {
 #[pymethods]
 impl PpoLearner {
     #[new]
-    #[pyo3(signature = (env, options, policy, *, rows, horizon, sequence_length=None, seed, attempt=0, num_threads=None,
-                        first_row=0,
-                        normalize_observations=false, normalize_rewards=false))]
-    #[allow(clippy::too_many_arguments)] // Python's keyword arguments
+    #[pyo3(signature = (env, options, policy, *, sequence_length=None, **setup))]
     fn new(
         py: Python<'_>,
         env: &Bound<'_, PyAny>,
         options: Option<&Bound<'_, PyDict>>,
         policy: &Bound<'_, PyDict>,
-        rows: usize,
-        horizon: usize,
         sequence_length: Option<usize>,
-        seed: u64,
-        attempt: u32,
-        num_threads: Option<usize>,
-        first_row: u32,
-        normalize_observations: bool,
-        normalize_rewards: bool,
+        setup: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
         let spec = match env.cast::<PyDict>() {
-            Ok(described) => spec_from(described)?,
+            Ok(spec) => spec_from_dict(spec)?,
             Err(_) => registry::spec(&*registry::find(&env.extract::<String>()?)?, options)?,
         };
-        let threads = threads_from(num_threads)?;
+        let setup = ppo_setup(setup, sequence_length)?;
         let policy = policy_spec(&spec, policy)?;
-        require_rollout(&spec, rows, horizon).map_err(raised)?;
-        let setup = PpoSetup {
-            rows,
-            horizon,
-            sequence_length: sequence_length.unwrap_or(horizon),
-            seed,
-            attempt,
-            threads,
-            first_row,
-            normalize_observations,
-            normalize_rewards,
-        };
-        let learner = py.detach(|| CoreLearner::new(&spec, &policy, setup)).map_err(raised)?;
+        require_rollout(&spec, setup.rows, setup.horizon).map_err(to_py_err)?;
+        let learner = py.detach(|| CoreLearner::new(&spec, &policy, setup)).map_err(to_py_err)?;
         Ok(Self { learner })
     }
 
@@ -109,7 +89,7 @@ impl PpoLearner {
     /// Numbers per recurrent state: for each network and layer `h`, then the LSTM's `c`; 0 for feedforward policies.
     #[getter]
     fn memory_len(&self) -> usize {
-        self.learner.policy().memory_len()
+        self.learner.policy().state_len()
     }
 
     /// Messages for a person; the native learner has none.
@@ -160,7 +140,7 @@ impl PpoLearner {
             }
             Ok(all)
         })?
-        .map_err(raised)?;
+        .map_err(to_py_err)?;
         let mut means = Means::default();
         for report in &done {
             let (m, n) = (report.update.means, done.len() as f64);
@@ -195,7 +175,7 @@ impl PpoLearner {
         let mut pool = guard::exclusive(pool, "runner")?;
         let pool = pool.open(py)?;
         let learner = &mut self.learner;
-        interruptible(py, |cancel| learner.collect(pool, &settings, iteration, cancel))?.map_err(raised)
+        interruptible(py, |cancel| learner.collect(pool, &settings, iteration, cancel))?.map_err(to_py_err)
     }
 
     /// Fills advantage, target and weight from the rest of the rollout.
@@ -252,9 +232,9 @@ impl PpoLearner {
         iteration: u64,
     ) -> PyResult<Bound<'py, PyAny>> {
         let collector = &mut self.learner.collector;
-        collector.act(slots.as_slice()?, rows.as_slice()?, iteration).map_err(raised)?;
+        collector.act(slots.as_slice()?, rows.as_slice()?, iteration).map_err(to_py_err)?;
         let (discrete, continuous) = collector.actions();
-        drawn_actions(py, &collector.spec.action, discrete, continuous)
+        sampled_actions(py, &collector.spec.action, discrete, continuous)
     }
 
     /// Ends the episodes of those of these rows that terminated or were truncated at their slots.
@@ -270,7 +250,7 @@ impl PpoLearner {
             Some(obs) => observation_bytes(&collector.spec, obs)?.0,
             None => Vec::new(),
         };
-        collector.end_episodes(slots.as_slice()?, rows.as_slice()?, &bytes).map_err(raised)
+        collector.end_episodes(slots.as_slice()?, rows.as_slice()?, &bytes).map_err(to_py_err)
     }
 
     /// Computes bootstrap values and advantages of a rollout whose envs were stepped elsewhere.
@@ -295,7 +275,7 @@ impl PpoLearner {
         let (bytes, rows) = observation_bytes(spec, &request.obs)?;
         let mask = request.mask(spec, rows)?;
         let policy = &policies[0];
-        let state_len = policy.policy.memory_len();
+        let state_len = policy.policy.state_len();
         let valid = request.valid(rows)?;
         let (indices, sampling) = request.indices(rows, Stream::new(request.seed, setup.attempt, Purpose::Eval));
         let mut initial = vec![0.0; if request.state.is_none() { rows * state_len } else { 0 }];
@@ -368,7 +348,7 @@ impl PpoLearner {
     /// Replaces the parts that the state has.
     fn set_state(&mut self, state: &Bound<'_, PyDict>) -> PyResult<()> {
         if let Some(steps) = state.get_item("adam.steps")? {
-            let steps: Vec<u64> = steps.extract()?;
+            let Sequence(steps): Sequence<u64> = steps.extract()?;
             let policy = self.learner.policy();
             let (mut mean, mut square) =
                 (self.learner.update.adam.mean.clone(), self.learner.update.adam.square.clone());

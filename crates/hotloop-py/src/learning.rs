@@ -1,16 +1,17 @@
-//! Conversion of policy descriptions and iteration settings.
+//! Conversion of policy descriptions and of the settings of learners and iterations.
 
 use hotloop_core::space::Action;
-use hotloop_learn::learner::IterationSettings;
+use hotloop_learn::learner::{IterationSettings, PpoSetup};
 use hotloop_learn::memory::require_policy;
 use hotloop_learn::nn::activation::Activation;
-use hotloop_learn::nn::spec::{Cell, EncoderSpec, Head, MemorySpec, PolicySpec};
+use hotloop_learn::nn::spec::{Cell, EncoderSpec, Head, PolicySpec, RecurrentSpec};
 use hotloop_learn::ppo::config::Settings;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::convert::raised;
+use crate::convert::{threads_from, to_py_err};
+use crate::sequence::Sequence;
 
 /// Removes and returns the value under a key, or the default: keys that are left over are unknown.
 fn take<'py, T>(dict: &Bound<'py, PyDict>, key: &str, default: T) -> PyResult<T>
@@ -20,13 +21,39 @@ where
     let Some(value) = dict.get_item(key)? else { return Ok(default) };
     dict.del_item(key)?;
     let shown = value.repr()?.to_string();
-    value.extract().map_err(|_| PyTypeError::new_err(format!("{key} is {shown}")))
+    value.extract::<T>().map_err(|error| {
+        let error: PyErr = error.into();
+        PyTypeError::new_err(format!("{key} is {shown}: {}", error.value(dict.py())))
+    })
 }
 
 fn check_empty(dict: &Bound<'_, PyDict>, what: &str) -> PyResult<()> {
     match dict.keys().iter().next() {
         Some(key) => Err(PyValueError::new_err(format!("{what} has no {key}"))),
         None => Ok(()),
+    }
+}
+
+/// Converts the keyword arguments that learners and rollouts share; policies without recurrent state have one sequence per
+/// row.
+pub fn ppo_setup(arguments: Option<&Bound<'_, PyDict>>, sequence_length: Option<usize>) -> PyResult<PpoSetup> {
+    let missing = |key: &str| PyTypeError::new_err(format!("the keyword argument {key} is missing"));
+    let arguments = arguments.ok_or_else(|| missing("rows"))?.copy()?;
+    let horizon = take(&arguments, "horizon", None)?.ok_or_else(|| missing("horizon"))?;
+    let setup = PpoSetup {
+        rows: take(&arguments, "rows", None)?.ok_or_else(|| missing("rows"))?,
+        horizon,
+        sequence_length: sequence_length.unwrap_or(horizon),
+        seed: take(&arguments, "seed", None)?.ok_or_else(|| missing("seed"))?,
+        attempt: take(&arguments, "attempt", 0)?,
+        threads: threads_from(take(&arguments, "num_threads", None)?)?,
+        first_row: take(&arguments, "first_row", 0)?,
+        normalize_observations: take(&arguments, "normalize_observations", false)?,
+        normalize_rewards: take(&arguments, "normalize_rewards", false)?,
+    };
+    match arguments.keys().iter().next() {
+        Some(key) => Err(PyTypeError::new_err(format!("unexpected keyword argument {key}"))),
+        None => Ok(setup),
     }
 }
 
@@ -41,10 +68,10 @@ pub fn policy_spec(env: &hotloop_core::env::Spec, description: &Bound<'_, PyDict
     let cell = Cell::parse(&memory).map_err(PyValueError::new_err)?;
     let spec = PolicySpec {
         encoder: EncoderSpec::for_observation(&env.observation, embedding),
-        hidden: take(&description, "hidden", vec![64, 64])?,
+        hidden: take(&description, "hidden", Sequence(vec![64, 64]))?.0,
         activation: Activation::parse(&activation).map_err(PyValueError::new_err)?,
         shared: take(&description, "shared", true)?,
-        memory: cell.map(|cell| MemorySpec { cell, size, layers }),
+        recurrent: cell.map(|cell| RecurrentSpec { cell, size, layers }),
         head: match &env.action {
             Action::Discrete { n } => Head::Categorical { n: *n },
             Action::MultiDiscrete { n } => Head::MultiCategorical { n: n.clone() },
@@ -52,7 +79,7 @@ pub fn policy_spec(env: &hotloop_core::env::Spec, description: &Bound<'_, PyDict
         },
     };
     check_empty(&description, "a policy")?;
-    require_policy(&spec).map_err(raised)?;
+    require_policy(&spec).map_err(to_py_err)?;
     Ok(spec)
 }
 

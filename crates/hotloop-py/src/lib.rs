@@ -19,6 +19,7 @@ mod pool;
 mod registry;
 mod reports;
 mod rollout;
+mod sequence;
 mod signals;
 mod speed;
 mod state;
@@ -53,7 +54,7 @@ mod _core {
 
     #[pymodule_export]
     use crate::tabular::{
-        ExternalTabularLearner, QTable, TabularLearner, best_values, policy_earnings, reachable_states, table_bytes,
+        ExternalTabularLearner, QTable, TabularLearner, evaluate_policy, optimal_values, reachable_states, table_bytes,
     };
 
     #[pymodule_export]

@@ -1,4 +1,4 @@
-//! Results written straight into arrays of the caller.
+//! Arrays of the caller as the destination of a step.
 
 use hotloop_core::pool::{FramePointers, Pool};
 use numpy::npyffi::NPY_TYPES;
@@ -9,8 +9,8 @@ use pyo3::types::PyTuple;
 
 use crate::convert::observation_type;
 
-/// Makes a step write its outcome there, if every array can take it.
-pub fn aim(pool: &Pool, pointers: &mut FramePointers, out: &Bound<'_, PyTuple>) -> PyResult<()> {
+/// Redirects a step's outcome to the arrays of `out`, after checking them.
+pub fn redirect(pool: &Pool, pointers: &mut FramePointers, out: &Bound<'_, PyTuple>) -> PyResult<()> {
     if out.len() != 4 {
         return Err(PyTypeError::new_err("out: expected (observation, reward, terminated, truncated)"));
     }
@@ -38,7 +38,7 @@ pub fn aim(pool: &Pool, pointers: &mut FramePointers, out: &Bound<'_, PyTuple>) 
     Ok(())
 }
 
-/// Start and size in bytes of a caller's array, if results can be written to it.
+/// Start and size in bytes of a caller's array, after checking that results can be written to it.
 fn target<T: numpy::Element>(array: &Bound<'_, PyAny>, name: &str, shape: &[usize]) -> PyResult<(*mut u8, usize)> {
     let wrong = |why: String| PyValueError::new_err(format!("out: {name} {why}"));
     let Ok(array) = array.cast::<PyArrayDyn<T>>() else {

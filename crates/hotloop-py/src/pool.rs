@@ -4,21 +4,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use hotloop_core::error::Error;
-use hotloop_core::group::{Autoreset, Keep};
+use hotloop_core::group::{Autoreset, KeepFinals};
 use hotloop_core::pool::{FramePointers, Pool as CorePool, Seeds, Setup};
 use hotloop_py_macros::guarded;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 
-use crate::convert::{described, options, python_value, raised};
+use crate::convert::{options, python_value, spec_dict, to_py_err};
 use crate::frame::FrameLayout;
 use crate::memory::Memory;
 use crate::reports::{self, FaultEntry};
+use crate::sequence::Sequence;
 use crate::{actions, guard, out, state};
 
-/// Results that callers may still hold are set aside; past this many they are left to Python's own accounting.
-const MOST_RECYCLED: usize = 8;
+/// Number of result frames that are kept for reuse.
+const MAX_RECYCLED: usize = 8;
 /// Interval between checks for signals during a native wait.
 const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
 /// Timeout of `close` for the call of another thread.
@@ -31,12 +32,12 @@ pub struct Pool {
     layout: FrameLayout,
     recycled: Vec<Py<Memory>>,
     flight: Option<Py<Memory>>,
-    /// By group: the rollout it writes to while in flight.
+    /// Rollout that each group writes to while in flight.
     held: Vec<Option<Py<Rollout>>>,
-    /// By group: the rollout whose final observations it keeps; 0 for none.
+    /// Rollout whose final observations each group holds; 0 for none.
     finals_of: Vec<u64>,
-    /// By group: the number of faults already reported.
-    faults_seen: Vec<u64>,
+    /// Number of faults of each group that were reported.
+    faults_reported: Vec<u64>,
 }
 
 /// The memory of many steps.
@@ -73,10 +74,10 @@ fn closed(py: Python<'_>) -> PyErr {
 }
 
 fn state_error(message: String) -> PyErr {
-    raised(Error::State(message))
+    to_py_err(Error::State(message))
 }
 
-/// A count that Python gave.
+/// Checks a count.
 fn count(what: &str, value: i64, least: i64) -> PyResult<usize> {
     usize::try_from(value)
         .ok()
@@ -87,7 +88,7 @@ fn count(what: &str, value: i64, least: i64) -> PyResult<usize> {
 impl Pool {
     pub(crate) fn open(&mut self, py: Python<'_>) -> PyResult<&mut CorePool> {
         let pool = self.core.as_mut().ok_or_else(|| closed(py))?;
-        pool.check_not_forked().map_err(raised)?;
+        pool.check_not_forked().map_err(to_py_err)?;
         Ok(pool)
     }
 
@@ -103,20 +104,20 @@ impl Pool {
             return Ok(memory.bind(py).clone());
         }
         let memory = self.layout.allocate(py)?;
-        if self.recycled.len() == MOST_RECYCLED {
+        if self.recycled.len() == MAX_RECYCLED {
             self.recycled.remove(0);
         }
         self.recycled.push(memory.clone().unbind());
         Ok(memory)
     }
 
-    /// Whether an env of these groups has faulted since this was asked last.
+    /// Whether an env of these groups has faulted since the last call.
     fn new_faults(&mut self, groups: impl Iterator<Item = usize>) -> bool {
         let Some(pool) = &self.core else { return false };
         let mut any = false;
         for group in groups {
             let faults = pool.group_state(group, |group_state| group_state.fault_count);
-            any |= faults != std::mem::replace(&mut self.faults_seen[group], faults);
+            any |= faults != std::mem::replace(&mut self.faults_reported[group], faults);
         }
         any
     }
@@ -131,7 +132,7 @@ impl Pool {
         let memory = self.unused_frame(py)?;
         let target = Target(self.layout.pointers(memory.get(), 0, 0));
         let pool = self.open(py)?;
-        py.detach(|| work(pool, target.get())).map_err(raised)?;
+        py.detach(|| work(pool, target.get())).map_err(to_py_err)?;
         self.finals_of.fill(0);
         let [obs, ..] = self.layout.outcome(&memory)?;
         let info = PyDict::new(py);
@@ -139,7 +140,7 @@ impl Pool {
         Ok((obs, info))
     }
 
-    fn observed<'py>(&mut self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyDict>)> {
+    fn current_observations<'py>(&mut self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyDict>)> {
         // SAFETY: the memory has room for every row and is held until the call returns.
         self.run_and_observe(py, |pool, frames| unsafe { pool.observe(frames) })
     }
@@ -169,7 +170,7 @@ unsafe impl Sync for Target {}
 impl Pool {
     #[new]
     #[pyo3(signature = (name, num_envs, *, num_threads=None, num_groups=None, options=None, first_env=0,
-                        autoreset="next_step", pin_threads=false, infos=vec![], action_repeat=1))]
+                        autoreset="next_step", pin_threads=false, infos=None, action_repeat=1))]
     #[allow(clippy::too_many_arguments)] // Python's keyword arguments
     fn new(
         py: Python<'_>,
@@ -181,7 +182,7 @@ impl Pool {
         first_env: i64,
         autoreset: &str,
         pin_threads: bool,
-        infos: Vec<String>,
+        infos: Option<Sequence<String>>,
         action_repeat: i64,
     ) -> PyResult<Self> {
         let setup = Setup {
@@ -201,11 +202,11 @@ impl Pool {
                 }
             },
             pin_threads,
-            infos,
+            infos: infos.map_or_else(Vec::new, |infos| infos.0),
             action_repeat: count("action_repeat", action_repeat, 1)? as u32,
         };
         let env = crate::registry::find(name)?;
-        let pool = py.detach(|| CorePool::new(env, &setup)).map_err(raised)?;
+        let pool = py.detach(|| CorePool::new(env, &setup)).map_err(to_py_err)?;
         let layout = FrameLayout::frame(&pool);
         let groups = pool.groups();
         Ok(Self {
@@ -215,13 +216,13 @@ impl Pool {
             flight: None,
             held: (0..groups).map(|_| None).collect(),
             finals_of: vec![0; groups],
-            faults_seen: vec![0; groups],
+            faults_reported: vec![0; groups],
         })
     }
 
     /// The env's spaces, terms, metrics and infos.
     fn describe<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        described(py, self.core(py)?.spec())
+        spec_dict(py, self.core(py)?.spec())
     }
 
     /// The options the runner was made with, all of them.
@@ -262,17 +263,17 @@ impl Pool {
         py: Python<'_>,
         seed: &Bound<'_, PyAny>,
         attempt: u32,
-        which: Option<Vec<bool>>,
+        which: Option<Sequence<bool>>,
     ) -> PyResult<()> {
         let pool = self.open(py)?;
         if let Ok(seed) = seed.extract::<u64>() {
-            let seeds = which.as_ref().map_or(Seeds::One(seed), |which| Seeds::Some(seed, which));
-            return pool.seed(&seeds, attempt).map_err(raised);
+            let seeds = which.as_ref().map_or(Seeds::One(seed), |which| Seeds::Some(seed, &which.0));
+            return pool.seed(&seeds, attempt).map_err(to_py_err);
         }
-        let seeds: Vec<Option<u64>> = seed
+        let seeds: Sequence<Option<u64>> = seed
             .extract()
             .map_err(|_| PyValueError::new_err(format!("seed is {seed}: expected 0 to 2**64 - 1, or one per env")))?;
-        pool.seed(&Seeds::PerEnv(&seeds), attempt).map_err(raised)
+        pool.seed(&Seeds::PerEnv(&seeds.0), attempt).map_err(to_py_err)
     }
 
     /// Starts new episodes; returns observation and info.
@@ -280,15 +281,16 @@ impl Pool {
     fn reset<'py>(
         &mut self,
         py: Python<'py>,
-        which: Option<Vec<bool>>,
+        which: Option<Sequence<bool>>,
     ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyDict>)> {
+        let which = which.map(|which| which.0);
         // SAFETY: the memory has room for every row and is held until the call returns.
         self.run_and_observe(py, move |pool, frames| unsafe { pool.reset(which.as_deref(), frames) })
     }
 
     /// Returns the current observation and info.
     fn observe<'py>(&mut self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyDict>)> {
-        self.observed(py)
+        self.current_observations(py)
     }
 
     /// Steps every env; returns observation, reward, terminated, truncated and info. Where rows have ended under
@@ -308,13 +310,13 @@ impl Pool {
         let memory = self.unused_frame(py)?;
         let mut pointers = self.layout.pointers(memory.get(), 0, 0);
         if let Some(out) = out {
-            out::aim(self.core(py)?, &mut pointers, out)?;
+            out::redirect(self.core(py)?, &mut pointers, out)?;
         }
         let pool = self.open(py)?;
         actions::take(pool, 0..groups, actions)?;
         let target = Target(pointers);
         // SAFETY: the memory has room for every row and is held until the call returns.
-        py.detach(|| unsafe { pool.step(target.get()) }).map_err(raised)?;
+        py.detach(|| unsafe { pool.step(target.get()) }).map_err(to_py_err)?;
         let info = PyDict::new(py);
         self.layout.extras(&memory, &info)?;
         if self.core(py)?.rules().autoreset == Autoreset::SameStep {
@@ -336,8 +338,8 @@ impl Pool {
 
     /// Final observations of rows of these groups, which were just received: positions in the batch, observations, infos
     /// and masks.
-    fn finals<'py>(&self, py: Python<'py>, groups: Vec<usize>) -> PyResult<Option<Bound<'py, PyTuple>>> {
-        reports::finals(py, self.core(py)?, &groups)
+    fn finals<'py>(&self, py: Python<'py>, groups: Sequence<usize>) -> PyResult<Option<Bound<'py, PyTuple>>> {
+        reports::finals(py, self.core(py)?, &groups.0)
     }
 
     /// Final observations of truncated rows of a whole rollout: slots, rows, observations.
@@ -372,7 +374,7 @@ impl Pool {
         let target = Target(held.layout.pointers(held.memory.get(), 0, slot));
         let pool = self.open(py)?;
         // SAFETY: the rollout has room for every row and is held until the call returns.
-        py.detach(|| unsafe { pool.observe(target.get()) }).map_err(raised)?;
+        py.detach(|| unsafe { pool.observe(target.get()) }).map_err(to_py_err)?;
         self.finals_of.fill(0);
         Ok(())
     }
@@ -402,10 +404,10 @@ impl Pool {
         let (pointers, keep) = if let Some(rollout) = rollout {
             let held = rollout.get();
             check_slot(slot, held.horizon)?;
-            (held.layout.pointers(held.memory.get(), slot, slot + 1), Keep::Truncated)
+            (held.layout.pointers(held.memory.get(), slot, slot + 1), KeepFinals::Truncated)
         } else {
             let memory = self.flight_memory(py)?.clone_ref(py);
-            (self.layout.pointers(memory.get(), 0, 0), Keep::Ended)
+            (self.layout.pointers(memory.get(), 0, 0), KeepFinals::Ended)
         };
         let pool = self.open(py)?;
         actions::take(pool, group..group + 1, actions)?;
@@ -423,7 +425,7 @@ impl Pool {
             let mut this = guard::exclusive(slf, "runner")?;
             let pool = this.open(py)?;
             let ready = py.detach(|| pool.recv(count, SIGNAL_INTERVAL).map(|groups| groups.map(<[usize]>::to_vec)));
-            if let Some(groups) = ready.map_err(raised)? {
+            if let Some(groups) = ready.map_err(to_py_err)? {
                 for group in &groups {
                     this.held[*group] = None;
                 }
@@ -444,20 +446,25 @@ impl Pool {
     /// Number of faults since the last call, and the first of them: env, episode, step, cause.
     fn faults(&mut self, py: Python<'_>) -> PyResult<(u64, Vec<FaultEntry>)> {
         let faults = reports::faults(self.open(py)?);
-        self.faults_seen.fill(0);
+        self.faults_reported.fill(0);
         Ok(faults)
     }
 
     /// Changes options from the next reset of these envs on.
     #[pyo3(signature = (changes, envs=None))]
-    fn configure(&mut self, py: Python<'_>, changes: &Bound<'_, PyDict>, envs: Option<Vec<usize>>) -> PyResult<()> {
+    fn configure(
+        &mut self,
+        py: Python<'_>,
+        changes: &Bound<'_, PyDict>,
+        envs: Option<Sequence<usize>>,
+    ) -> PyResult<()> {
         let changes = options(Some(changes))?;
-        self.open(py)?.configure(&changes, envs.as_deref()).map_err(raised)
+        self.open(py)?.configure(&changes, envs.as_ref().map(|envs| &envs.0[..])).map_err(to_py_err)
     }
 
     /// Sets the policy of each row, from its env's next reset on.
-    fn set_policies(&mut self, py: Python<'_>, table: Vec<i32>) -> PyResult<()> {
-        self.open(py)?.set_policies(&table).map_err(raised)
+    fn set_policies(&mut self, py: Python<'_>, table: Sequence<i32>) -> PyResult<()> {
+        self.open(py)?.set_policies(&table.0).map_err(to_py_err)
     }
 
     /// The weight of each reward term.
@@ -466,19 +473,20 @@ impl Pool {
     }
 
     /// Sets the weight of each reward term.
-    fn set_weights(&mut self, py: Python<'_>, weights: Vec<f32>) -> PyResult<()> {
+    fn set_weights(&mut self, py: Python<'_>, weights: Sequence<f32>) -> PyResult<()> {
+        let Sequence(weights) = weights;
         let pool = self.open(py)?;
         let terms = pool.spec().terms.len();
         if weights.len() != terms {
             return Err(PyValueError::new_err(format!("{} weights for {terms} reward terms", weights.len())));
         }
-        pool.set_weights(&weights).map_err(raised)
+        pool.set_weights(&weights).map_err(to_py_err)
     }
 
     /// The whole state.
     fn snapshot<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let pool = self.open(py)?;
-        let bytes = py.detach(|| pool.snapshot()).map_err(raised)?;
+        let bytes = py.detach(|| pool.snapshot()).map_err(to_py_err)?;
         Ok(PyBytes::new(py, &bytes))
     }
 
@@ -490,8 +498,8 @@ impl Pool {
     ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyDict>)> {
         let pool = self.open(py)?;
         let bytes = state.as_bytes();
-        py.detach(|| pool.restore(bytes)).map_err(raised)?;
-        self.observed(py)
+        py.detach(|| pool.restore(bytes)).map_err(to_py_err)?;
+        self.current_observations(py)
     }
 
     /// The envs' state by field.
@@ -504,10 +512,10 @@ impl Pool {
         &mut self,
         py: Python<'py>,
         values: &Bound<'_, PyDict>,
-        envs: Vec<usize>,
+        envs: Sequence<usize>,
     ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyDict>)> {
-        state::set(self.open(py)?, values, &envs)?;
-        self.observed(py)
+        state::set(self.open(py)?, values, &envs.0)?;
+        self.current_observations(py)
     }
 
     /// Ends the threads; everything but `close` raises from now on. Waits for a call that another thread makes.
@@ -517,7 +525,7 @@ impl Pool {
         loop {
             if let Ok(mut this) = slf.try_borrow_mut() {
                 let pool = this.core.take();
-                // Whoever comes meanwhile finds it closed; what groups in flight write to lives until they have ended.
+                // Other threads now find it closed; memory that groups in flight write to lives until they have ended.
                 let held = std::mem::take(&mut this.held);
                 drop(this);
                 py.detach(|| drop(pool));

@@ -14,11 +14,11 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::convert::{described, entry, field_type, options, raised};
+use crate::convert::{entry, field_type, options, spec_dict, to_py_err};
 
 static ENVS: LazyLock<Vec<Arc<EnvKind>>> =
     LazyLock::new(|| hotloop_envs::all().into_iter().map(|env| Arc::new(env.into())).collect());
-/// Envs that came from outside, by the name they were given.
+/// Foreign envs, by name.
 static FOREIGN: LazyLock<RwLock<HashMap<String, Arc<EnvKind>>>> = LazyLock::new(RwLock::default);
 
 /// The env of that name.
@@ -42,15 +42,15 @@ pub fn list_envs(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
     ENVS.iter().map(|env| entry(py, env)).collect()
 }
 
-/// Name, description and options of one env, also of one that came from outside.
+/// Name, description and options of one env, native or foreign.
 #[guarded]
 #[pyfunction]
 pub fn env_entry<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyDict>> {
     entry(py, &*find(name)?)
 }
 
-/// Registers an env from outside: the address of its table (`hotloop_env` of `hotloop.h`), which must stay valid
-/// for ever. An earlier env of that name is replaced; runners that have it keep it.
+/// Registers a foreign env by the address of its table (`hotloop_env` of `hotloop.h`), which must stay valid for the
+/// life of the process. An earlier env of that name is replaced; runners that have it keep it.
 #[guarded]
 #[pyfunction]
 pub fn add_env(name: String, table: usize) -> PyResult<()> {
@@ -66,7 +66,7 @@ pub fn insert(env: EnvKind) {
     FOREIGN.write().unwrap_or_else(PoisonError::into_inner).insert(env.name.into(), Arc::new(env));
 }
 
-/// Whether there is an env of that name, native or taken in.
+/// Whether there is an env of that name, native or foreign.
 #[guarded]
 #[pyfunction]
 pub fn has_env(name: &str) -> bool {
@@ -75,12 +75,12 @@ pub fn has_env(name: &str) -> bool {
 
 /// The options of an env with some changed.
 pub fn resolve(env: &EnvKind, changes: Option<&Bound<'_, PyDict>>) -> PyResult<Options> {
-    Options::defaults(env.options.clone()).with(env.name, &options(changes)?).map_err(raised)
+    Options::defaults(env.options.clone()).with(env.name, &options(changes)?).map_err(to_py_err)
 }
 
 /// The spec of an env with these options.
 pub fn spec_of(env: &EnvKind, options: &Options) -> PyResult<Spec> {
-    (env.spec)(options).map_err(|why| raised(Error::Input(format!("options of {}: {why}", env.name))))
+    (env.spec)(options).map_err(|why| to_py_err(Error::Input(format!("options of {}: {why}", env.name))))
 }
 
 /// The spec of an env with some options.
@@ -99,12 +99,12 @@ pub fn describe<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     let env = find(name)?;
     let options = resolve(&env, options)?;
-    let described = described(py, &spec_of(&env, &options)?)?;
+    let description = spec_dict(py, &spec_of(&env, &options)?)?;
     let mut fields = Describe::default();
     (env.build)(&options, 1).fields(0, &mut fields);
     let state: Vec<_> = fields.0.iter().map(|field| (field.name, field_type(field.kind).0, field.len)).collect();
-    described.set_item("state", state)?;
-    Ok(described)
+    description.set_item("state", state)?;
+    Ok(description)
 }
 
 /// The transition table of an env that is one, as arrays; `None` for other envs.

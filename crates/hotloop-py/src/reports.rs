@@ -10,6 +10,19 @@ use pyo3::types::{PyDict, PyTuple};
 use crate::convert::observation_type;
 use crate::memory::copied;
 
+/// Converts sums over episodes to a dict.
+pub fn totals_dict<'py>(py: Python<'py>, totals: &Totals) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("count", totals.count)?;
+    dict.set_item("length", totals.length)?;
+    dict.set_item("total", totals.total)?;
+    dict.set_item("square", totals.square)?;
+    dict.set_item("min", totals.min)?;
+    dict.set_item("max", totals.max)?;
+    dict.set_item("extra", &totals.extra)?;
+    Ok(dict)
+}
+
 /// Sums over the episodes that ended since the last call, and the last few of each row.
 pub fn episodes<'py>(py: Python<'py>, pool: &Pool) -> PyResult<Bound<'py, PyDict>> {
     let spec = pool.spec();
@@ -26,14 +39,7 @@ pub fn episodes<'py>(py: Python<'py>, pool: &Pool) -> PyResult<Bound<'py, PyDict
     let mut order: Vec<usize> = (0..recent.len()).collect();
     order.sort_by_key(|i| (recent[*i].tick, rows[*i]));
     let sorted = || order.iter().map(|i| &recent[*i]);
-    let dict = PyDict::new(py);
-    dict.set_item("count", totals.count)?;
-    dict.set_item("length", totals.length)?;
-    dict.set_item("total", totals.total)?;
-    dict.set_item("square", totals.square)?;
-    dict.set_item("min", totals.min)?;
-    dict.set_item("max", totals.max)?;
-    dict.set_item("extra", totals.extra)?;
+    let dict = totals_dict(py, &totals)?;
     dict.set_item("rows", PyArray1::from_iter(py, order.iter().map(|i| rows[*i] as i64)))?;
     dict.set_item("numbers", PyArray1::from_iter(py, sorted().map(|e| i64::from(e.episode))))?;
     dict.set_item("lengths", PyArray1::from_iter(py, sorted().map(|e| i64::from(e.length))))?;
@@ -43,7 +49,7 @@ pub fn episodes<'py>(py: Python<'py>, pool: &Pool) -> PyResult<Bound<'py, PyDict
     Ok(dict)
 }
 
-/// A fault as Python takes it: env, episode, step, what.
+/// A fault: env, episode, step, cause.
 pub type FaultEntry = (usize, u32, u32, String);
 
 /// Number of faults since the last call, and the first of them.
@@ -59,7 +65,7 @@ pub fn faults(pool: &Pool) -> (u64, Vec<FaultEntry>) {
 
 /// Final observations and infos of rows whose envs were reset in the same step.
 #[derive(Default)]
-struct Collected {
+struct FinalObservations {
     slots: Vec<i64>,
     rows: Vec<i64>,
     obs: Vec<u8>,
@@ -67,7 +73,7 @@ struct Collected {
     mask: Vec<u8>,
 }
 
-impl Collected {
+impl FinalObservations {
     fn observations<'py>(&self, py: Python<'py>, pool: &Pool) -> PyResult<Bound<'py, PyAny>> {
         let observation = &pool.spec().observation;
         let shape: Vec<usize> = [self.rows.len()].iter().chain(observation.shape()).copied().collect();
@@ -75,9 +81,9 @@ impl Collected {
     }
 }
 
-/// Of these groups one after the other; the rows of each count on from those of the one before it.
-fn collect(pool: &Pool, groups: &[usize]) -> Collected {
-    let mut all = Collected::default();
+/// Collects the final observations of these groups; rows are numbered through all of them.
+fn collect(pool: &Pool, groups: &[usize]) -> FinalObservations {
+    let mut all = FinalObservations::default();
     let mut first = 0;
     for group in groups {
         pool.finals(*group, |finals| {
@@ -92,7 +98,8 @@ fn collect(pool: &Pool, groups: &[usize]) -> Collected {
     all
 }
 
-/// Of one step of these groups: places in the batch they make, observations, infos, masks. `None` if no row ended.
+/// Final observations of one step of these groups: positions in their batch, observations, infos, masks. `None` if no row
+/// ended.
 pub fn finals<'py>(py: Python<'py>, pool: &Pool, groups: &[usize]) -> PyResult<Option<Bound<'py, PyTuple>>> {
     if groups.iter().all(|group| pool.finals(*group, |finals| finals.rows.is_empty())) {
         return Ok(None);
@@ -108,18 +115,18 @@ pub fn finals<'py>(py: Python<'py>, pool: &Pool, groups: &[usize]) -> PyResult<O
     PyTuple::new(py, items).map(Some)
 }
 
-/// Of a whole rollout: slots, rows, observations, in that order.
+/// Final observations of a whole rollout: slots, rows, observations, ordered by slot and row.
 pub fn rollout_finals<'py>(py: Python<'py>, pool: &Pool) -> PyResult<Bound<'py, PyTuple>> {
     let groups: Vec<usize> = (0..pool.groups()).collect();
     let all = collect(pool, &groups);
     let mut order: Vec<usize> = (0..all.rows.len()).collect();
     order.sort_by_key(|i| (all.slots[*i], all.rows[*i]));
     let bytes = pool.spec().observation.row_bytes();
-    let sorted = Collected {
+    let sorted = FinalObservations {
         slots: order.iter().map(|i| all.slots[*i]).collect(),
         rows: order.iter().map(|i| all.rows[*i]).collect(),
         obs: order.iter().flat_map(|i| &all.obs[i * bytes..(i + 1) * bytes]).copied().collect(),
-        ..Collected::default()
+        ..FinalObservations::default()
     };
     let items = [
         PyArray1::from_slice(py, &sorted.slots).into_any(),

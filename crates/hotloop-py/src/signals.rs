@@ -1,4 +1,4 @@
-//! The words by which a runner and its worker processes wake each other, as Python sees them.
+//! Python bindings of the words with which a runner and its worker processes wake each other.
 
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
@@ -9,7 +9,9 @@ use numpy::{PyArray1, PyArrayMethods};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-/// Words in memory that an array holds; the array stays alive with this.
+use crate::sequence::Sequence;
+
+/// Words in the memory of an array, which it keeps alive.
 #[pyclass(frozen, module = "hotloop._core")]
 pub struct Signals {
     start: *const AtomicU32,
@@ -25,13 +27,13 @@ unsafe impl Sync for Signals {}
 impl Signals {
     fn core(&self) -> signals::Signals<'_> {
         let count = signals::Signals::words(self.workers, self.groups);
-        // SAFETY: checked when this was made; the array is kept, and atomics have the layout of their numbers.
+        // SAFETY: the size was checked, the array is kept alive, and atomics have the layout of their numbers.
         let words = unsafe { std::slice::from_raw_parts(self.start, count) };
         signals::Signals::new(words, self.workers, self.groups)
     }
 }
 
-fn time(seconds: f64) -> Duration {
+fn duration(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
 }
 
@@ -60,16 +62,16 @@ impl Signals {
     }
 
     /// Sends every group to its worker.
-    fn send_all(&self, workers: Vec<usize>, command: u32) {
-        workers.iter().enumerate().for_each(|(group, worker)| self.core().send(group, *worker, command));
+    fn send_all(&self, workers: Sequence<usize>, command: u32) {
+        workers.0.iter().enumerate().for_each(|(group, worker)| self.core().send(group, *worker, command));
     }
 
     fn take_back(&self, group: usize) {
         self.core().take_back(group);
     }
 
-    fn receive(&self, py: Python<'_>, flying: Vec<usize>, count: usize, seconds: f64) -> Vec<usize> {
-        py.detach(|| self.core().receive(&flying, count, time(seconds)))
+    fn receive(&self, py: Python<'_>, flying: Sequence<usize>, count: usize, seconds: f64) -> Vec<usize> {
+        py.detach(|| self.core().receive(&flying.0, count, duration(seconds)))
     }
 
     fn alarm(&self) {
@@ -80,11 +82,11 @@ impl Signals {
         &self,
         py: Python<'_>,
         worker: usize,
-        groups: Vec<usize>,
+        groups: Sequence<usize>,
         seconds: f64,
         awake: bool,
     ) -> Option<(usize, u32)> {
-        py.detach(|| self.core().next(worker, &groups, time(seconds), awake))
+        py.detach(|| self.core().next(worker, &groups.0, duration(seconds), awake))
     }
 
     fn done(&self, group: usize) {

@@ -7,7 +7,8 @@ use hotloop_py_macros::guarded;
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 
-use crate::convert::raised;
+use crate::convert::to_py_err;
+use crate::sequence::Sequence;
 
 /// The instruction set that vectorised code uses.
 #[guarded]
@@ -41,7 +42,7 @@ pub fn fma_peak(py: Python<'_>, num_threads: usize, seconds: f64) -> PyResult<f6
 pub fn update_speed(
     py: Python<'_>,
     inputs: usize,
-    hidden: Vec<usize>,
+    hidden: Sequence<usize>,
     actions: usize,
     rows: usize,
     minibatch_size: usize,
@@ -52,9 +53,9 @@ pub fn update_speed(
         return Err(PyValueError::new_err("minibatch_size is 0: expected 1 or more"));
     }
     let bytes = (rows as u128).saturating_mul(4 * (inputs as u128 + actions as u128 + 16));
-    require(&format!("a rollout of {rows} rows"), bytes, "use fewer rows").map_err(raised)?;
-    let shape = Shape { inputs, hidden, actions, rows, minibatch_size };
+    require(&format!("a rollout of {rows} rows"), bytes, "use fewer rows").map_err(to_py_err)?;
+    let shape = Shape { inputs, hidden: hidden.0, actions, rows, minibatch_size };
     let threads = num_threads.clamp(1, 4096);
-    let speed = py.detach(|| hotloop_learn::speed::update_speed(&shape, threads, seconds)).map_err(raised)?;
+    let speed = py.detach(|| hotloop_learn::speed::update_speed(&shape, threads, seconds)).map_err(to_py_err)?;
     Ok((speed.samples, speed.operations))
 }

@@ -5,14 +5,14 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::convert::{field_type, raised};
+use crate::convert::{field_type, to_py_err};
 use crate::memory::copied;
 
 /// Every field, an entry per env.
 pub fn get<'py>(py: Python<'py>, pool: &mut Pool) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
     for field in pool.fields() {
-        let bytes = pool.get_field(&field).map_err(raised)?;
+        let bytes = pool.get_field(&field).map_err(to_py_err)?;
         let shape = if field.len == 1 { vec![pool.envs()] } else { vec![pool.envs(), field.len] };
         dict.set_item(field.name, copied(py, field_type(field.kind).1, &shape, &bytes)?)?;
     }
@@ -31,7 +31,7 @@ pub fn set(pool: &mut Pool, values: &Bound<'_, PyDict>, envs: &[usize]) -> PyRes
         };
         wanted.push((field.clone(), bytes(&name, &value, field_type(field.kind).0, envs.len(), field.len)?));
     }
-    pool.set_fields(&wanted, envs).map_err(raised)
+    pool.set_fields(&wanted, envs).map_err(to_py_err)
 }
 
 /// The bytes of an array that holds `len` values for each of `envs` envs, converted only where nothing is lost.

@@ -1,8 +1,8 @@
-//! Plain Python envs of one worker's group, stepped by one call: without the overhead of a Python loop.
+//! Python envs of one worker's group, stepped in one native call without the overhead of a Python loop.
 //!
-//! Plain is an env with one seat whose observations are arrays that can be copied as they are, and of which no infos and
-//! no masks are wanted. Whatever else comes back (another shape or type, numbers that are not finite, flags that are not
-//! bools) is handed to the worker's Python code, which knows what to do or whom to blame; exceptions go there too.
+//! It handles the common case: one seat, observations that can be copied as they are, no infos, no masks. Any other
+//! result (another shape or type, numbers that are not finite, flags that are not bools) is left to the worker's Python
+//! code, which converts it or raises a specific error; exceptions are passed on, too.
 
 use hotloop_core::clock::monotonic;
 use hotloop_py_macros::guarded;
@@ -61,7 +61,7 @@ pub struct Stepper {
     floats: bool,
     descr: Py<PyAny>,
     array_type: Py<PyAny>,
-    truth: (Py<PyAny>, Py<PyAny>),
+    bools: (Py<PyAny>, Py<PyAny>),
     unseeded: Py<PyDict>,
     _memory: Py<PyDict>,
 }
@@ -70,13 +70,13 @@ pub struct Stepper {
 unsafe impl Send for Stepper {}
 unsafe impl Sync for Stepper {}
 
-fn found<'py>(arrays: &Bound<'py, PyDict>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+fn array<'py>(arrays: &Bound<'py, PyDict>, name: &str) -> PyResult<Bound<'py, PyAny>> {
     arrays.get_item(name)?.ok_or_else(|| PyValueError::new_err(format!("there is no array {name}")))
 }
 
 /// Start of an array with one entry per row.
 fn column<T: Element>(arrays: &Bound<'_, PyDict>, name: &str, count: usize) -> PyResult<*mut T> {
-    let array = found(arrays, name)?.cast_into::<PyArray1<T>>()?;
+    let array = array(arrays, name)?.cast_into::<PyArray1<T>>()?;
     if array.len() < count || !array.is_c_contiguous() {
         return Err(PyValueError::new_err(format!("the array {name} does not hold {count} entries in a row")));
     }
@@ -84,7 +84,7 @@ fn column<T: Element>(arrays: &Bound<'_, PyDict>, name: &str, count: usize) -> P
 }
 
 fn matrix(arrays: &Bound<'_, PyDict>, name: &str, count: usize) -> PyResult<(*mut u8, Vec<isize>)> {
-    let array = found(arrays, name)?.cast_into::<PyUntypedArray>()?;
+    let array = array(arrays, name)?.cast_into::<PyUntypedArray>()?;
     if array.shape().first() != Some(&count) || !array.is_c_contiguous() {
         return Err(PyValueError::new_err(format!("the array {name} does not hold {count} rows")));
     }
@@ -101,7 +101,7 @@ impl Stepper {
         let py = arrays.py();
         let (obs, shape) = matrix(&arrays, "obs", count)?;
         let (final_obs, _) = matrix(&arrays, "final_obs", count)?;
-        let descr = found(&arrays, "obs")?.cast_into::<PyUntypedArray>()?.dtype();
+        let descr = array(&arrays, "obs")?.cast_into::<PyUntypedArray>()?.dtype();
         let row_bytes = shape.iter().product::<isize>() as usize * descr.itemsize();
         let floats = descr.is_equiv_to(&dtype::<f32>(py));
         let rows = Rows {
@@ -140,13 +140,13 @@ impl Stepper {
             floats,
             descr: descr.into_any().unbind(),
             array_type: numpy.getattr("ndarray")?.unbind(),
-            truth: (numpy.getattr("False_")?.unbind(), numpy.getattr("True_")?.unbind()),
+            bools: (numpy.getattr("False_")?.unbind(), numpy.getattr("True_")?.unbind()),
             unseeded: unseeded.unbind(),
             _memory: arrays.unbind(),
         })
     }
 
-    /// Puts an env's `step` and `reset` at a place: the next one, or that of an env which they replace.
+    /// Sets the `step` and `reset` of env `at`: the next one, or one that is replaced.
     fn put(&mut self, at: usize, step: Py<PyAny>, reset: Py<PyAny>) -> PyResult<()> {
         if at > self.envs.len() {
             return Err(PyValueError::new_err(format!("there is no env {at}")));
@@ -158,7 +158,7 @@ impl Stepper {
     /// Clears the results of the last step.
     fn clear(&self) {
         let (rows, count) = (&self.rows, self.envs.len());
-        // SAFETY: each holds so many rows, as was checked.
+        // SAFETY: each array has `count` rows, as was checked.
         unsafe {
             for flags in [rows.terminated, rows.truncated, rows.cut, rows.finished] {
                 flags.write_bytes(0, count);
@@ -168,9 +168,9 @@ impl Stepper {
         }
     }
 
-    /// Steps the envs from this one on, each with its action, up to one that needs work. Episodes that are due begin
-    /// here if they may; whose turn it is stands in the cursor, also when an exception comes out.
-    fn go_on<'py>(
+    /// Steps the envs from `start` on, each with its action, until one needs Python. Due episodes are begun here if
+    /// `may_begin`; the cursor holds the current env, also when an exception is raised.
+    fn step<'py>(
         &self,
         py: Python<'py>,
         actions: &Bound<'py, PyList>,
@@ -187,7 +187,7 @@ impl Stepper {
             if !over {
                 unsafe { rows.pulse.write(monotonic()) };
                 let result = self.envs[at].0.bind(py).call1((actions.get_item(at)?,))?;
-                match self.take(&result, at) {
+                match self.write_result(&result, at) {
                     None => return Ok(Some((at, STEPPED, Some(result)))),
                     Some(false) => continue,
                     Some(true) => self.finish(at),
@@ -207,8 +207,8 @@ impl Stepper {
 }
 
 impl Stepper {
-    /// Writes the result of a step; returns whether the episode is over. Writes nothing if the result is not plain.
-    fn take(&self, result: &Bound<'_, PyAny>, at: usize) -> Option<bool> {
+    /// Writes the result of a step; returns whether the episode is over. Writes nothing if Python must handle the result.
+    fn write_result(&self, result: &Bound<'_, PyAny>, at: usize) -> Option<bool> {
         let items = result.cast_exact::<PyTuple>().ok()?;
         if items.len() != 5 {
             return None;
@@ -220,7 +220,7 @@ impl Stepper {
         // SAFETY: rows as above.
         unsafe {
             let reward = reward * rows.weight.read();
-            if !reward.is_finite() || !self.show(items.get_borrowed_item(0).ok()?, at) {
+            if !reward.is_finite() || !self.copy_observation(items.get_borrowed_item(0).ok()?, at) {
                 return None;
             }
             rows.reward.add(at).write(reward);
@@ -235,14 +235,14 @@ impl Stepper {
     fn flag(&self, value: Borrowed<'_, '_, PyAny>) -> Option<bool> {
         match value.cast_exact::<PyBool>() {
             Ok(value) => Some(value.is_true()),
-            Err(_) if value.is(&self.truth.0) => Some(false),
-            Err(_) if value.is(&self.truth.1) => Some(true),
+            Err(_) if value.is(&self.bools.0) => Some(false),
+            Err(_) if value.is(&self.bools.1) => Some(true),
             Err(_) => None,
         }
     }
 
     /// Copies an observation to its row if it can be copied as it is.
-    fn show(&self, obs: Borrowed<'_, '_, PyAny>, at: usize) -> bool {
+    fn copy_observation(&self, obs: Borrowed<'_, '_, PyAny>, at: usize) -> bool {
         if obs.get_type_ptr().cast() != self.array_type.as_ptr() {
             return false;
         }
@@ -298,10 +298,10 @@ impl Stepper {
             let result = self.envs[at].1.bind(py).call((), Some(self.unseeded.bind(py)))?;
             rows.pulse.write(IDLE);
             rows.pulse.add(1).write(IDLE);
-            let shown = result
-                .cast_exact::<PyTuple>()
-                .is_ok_and(|items| items.len() == 2 && items.get_borrowed_item(0).is_ok_and(|obs| self.show(obs, at)));
-            if !shown {
+            let copied = result.cast_exact::<PyTuple>().is_ok_and(|items| {
+                items.len() == 2 && items.get_borrowed_item(0).is_ok_and(|obs| self.copy_observation(obs, at))
+            });
+            if !copied {
                 return Ok(Some((at, BEGUN, Some(result))));
             }
             rows.over.add(at).write(false);

@@ -1,4 +1,4 @@
-//! Learning tables as Python sees it: settings, engines, and the exact answers of tasks that are tables.
+//! Python bindings of tabular learning: settings and engines.
 
 mod exact;
 mod external;
@@ -8,15 +8,16 @@ use std::time::Duration;
 
 use hotloop_core::discrete::MOST_ACTIONS;
 use hotloop_core::env::{EnvKind, MAX_STEPS};
+use hotloop_core::episodes::Totals;
 use hotloop_core::memory::require;
 use hotloop_core::options::{Options, Value};
 use hotloop_core::simd::Isa;
 use hotloop_core::space::{Action, Observation};
 use hotloop_envs::{cliff_walking, frozen_lake, table::TableEnv, taxi, tictactoe};
-use hotloop_learn::tabular::counters::Tally;
-use hotloop_learn::tabular::engine::{Engine, Learns, Plan, Sharing};
+use hotloop_learn::tabular::algorithm::{Algorithm, TdSettings};
+use hotloop_learn::tabular::counters::Counters;
+use hotloop_learn::tabular::engine::{Engine, EngineSettings, TableSharing, TabularEngine};
 use hotloop_learn::tabular::merge::{self, Changes};
-use hotloop_learn::tabular::rule::{Algorithm, Rule};
 use hotloop_learn::tabular::schedule::{Kind, Schedule};
 use hotloop_learn::tabular::table::{Shape, Table, Width};
 use hotloop_py_macros::guarded;
@@ -25,18 +26,23 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
-pub use exact::{best_values, policy_earnings, reachable_states};
+pub use exact::{evaluate_policy, optimal_values, reachable_states};
 pub use external::ExternalTabularLearner;
 pub use table::QTable;
 
-use crate::convert::raised;
+use crate::convert::to_py_err;
 use crate::registry;
+use crate::reports::totals_dict;
 
-/// A setting that must be there.
+/// Convert a required setting.
 fn get<'py, T: for<'a> FromPyObject<'a, 'py>>(settings: &Bound<'py, PyDict>, key: &str) -> PyResult<T> {
     let value =
         settings.get_item(key)?.ok_or_else(|| PyValueError::new_err(format!("the setting {key:?} is missing")))?;
     value.extract().map_err(|_| PyValueError::new_err(format!("the setting {key:?} is {value:?}")))
+}
+
+fn unknown(what: &str, name: &str, known: &str) -> PyErr {
+    PyValueError::new_err(format!("there is no {what} {name:?}: expected {known}"))
 }
 
 fn schedule(settings: &Bound<'_, PyDict>, key: &str) -> PyResult<Schedule> {
@@ -46,20 +52,22 @@ fn schedule(settings: &Bound<'_, PyDict>, key: &str) -> PyResult<Schedule> {
         "linear" => Kind::Linear,
         "exponential" => Kind::Exponential,
         "visits" => Kind::Visits,
-        _ => return Err(PyValueError::new_err(format!("there is no schedule {kind:?}"))),
+        _ => return Err(unknown("schedule", &kind, "constant, linear, exponential or visits")),
     };
     Ok(Schedule { kind, start, floor, scale })
 }
 
-fn rule(settings: &Bound<'_, PyDict>) -> PyResult<Rule> {
+fn td_settings(settings: &Bound<'_, PyDict>) -> PyResult<TdSettings> {
     let algorithm = match get::<String>(settings, "algorithm")?.as_str() {
         "q-learning" => Algorithm::QLearning,
         "sarsa" => Algorithm::Sarsa,
         "expected-sarsa" => Algorithm::ExpectedSarsa,
         "double-q-learning" => Algorithm::DoubleQLearning,
-        other => return Err(PyValueError::new_err(format!("there is no tabular algorithm {other:?}"))),
+        other => {
+            return Err(unknown("tabular algorithm", other, "q-learning, sarsa, expected-sarsa or double-q-learning"));
+        }
     };
-    let rule = Rule {
+    let converted = TdSettings {
         algorithm,
         gamma: get(settings, "gamma")?,
         learning_rate: schedule(settings, "learning_rate")?,
@@ -68,8 +76,8 @@ fn rule(settings: &Bound<'_, PyDict>) -> PyResult<Rule> {
         replay: get(settings, "replay")?,
         replays: get(settings, "replays")?,
     };
-    rule.check().map_err(PyValueError::new_err)?;
-    Ok(rule)
+    converted.check().map_err(PyValueError::new_err)?;
+    Ok(converted)
 }
 
 fn check_actions(actions: usize) -> PyResult<()> {
@@ -79,7 +87,7 @@ fn check_actions(actions: usize) -> PyResult<()> {
     Err(PyValueError::new_err(format!("a table of {actions} actions: expected 1 to {MOST_ACTIONS}")))
 }
 
-fn shape(settings: &Bound<'_, PyDict>, rule: &Rule, states: usize, actions: usize) -> PyResult<Shape> {
+fn shape(settings: &Bound<'_, PyDict>, learner: &TdSettings, states: usize, actions: usize) -> PyResult<Shape> {
     check_actions(actions)?;
     if states == 0 {
         return Err(PyValueError::new_err("a table of 0 states: expected at least 1"));
@@ -90,36 +98,31 @@ fn shape(settings: &Bound<'_, PyDict>, rule: &Rule, states: usize, actions: usiz
     let shape = Shape {
         states: if get::<String>(settings, "table")? == "sparse" { 0 } else { states },
         actions,
-        planes: rule.algorithm.planes(),
+        planes: learner.algorithm.planes(),
         width,
         initial: width.initial_value(get(settings, "initial_value")?).map_err(PyValueError::new_err)?,
-        visits: rule.learning_rate.by_visits() || rule.exploration.by_visits(),
-        fresh: private || exchange,
+        visits: learner.learning_rate.by_visits() || learner.exploration.by_visits(),
+        exchange: private || exchange,
     };
     let tables = if private { get::<usize>(settings, "threads")? } else { 1 };
     require_table(shape, tables)?;
     Ok(shape)
 }
 
-/// Refuses dense tables that do not fit into memory; sparse ones grow.
+/// Reject dense tables that do not fit into memory; sparse ones grow.
 fn require_table(shape: Shape, tables: usize) -> PyResult<()> {
     let what = format!("a table of {} states and {} actions", shape.states, shape.actions);
     let bytes = shape.bytes(shape.states).saturating_mul(tables as u128);
-    require(&what, bytes, "use a sparse table or fewer threads").map_err(raised)
+    require(&what, bytes, "use a sparse table or fewer threads").map_err(to_py_err)
 }
 
-/// The sums of a tally, as Python takes them.
-fn told<'py>(py: Python<'py>, tally: &Tally, recent: &[(f32, u32)]) -> PyResult<Bound<'py, PyDict>> {
-    let dict = PyDict::new(py);
-    dict.set_item("count", tally.episodes)?;
-    dict.set_item("length", tally.length)?;
-    dict.set_item("total", tally.total)?;
-    dict.set_item("square", tally.square)?;
-    dict.set_item("min", tally.min)?;
-    dict.set_item("max", tally.max)?;
-    dict.set_item("extra", vec![tally.total, tally.successes as f64])?;
-    dict.set_item("error", tally.error)?;
-    dict.set_item("updates", tally.updates)?;
+/// Statistics as a dict.
+fn statistics<'py>(py: Python<'py>, counters: &Counters, recent: &[(f32, u32)]) -> PyResult<Bound<'py, PyDict>> {
+    let Counters { episodes: count, length, total, square, min, max, .. } = *counters;
+    let extra = vec![total, counters.successes as f64];
+    let dict = totals_dict(py, &Totals { count, length, total, square, min, max, extra })?;
+    dict.set_item("error", counters.error)?;
+    dict.set_item("updates", counters.updates)?;
     dict.set_item("returns", PyArray1::from_iter(py, recent.iter().map(|(total, _)| *total)))?;
     dict.set_item("lengths", PyArray1::from_iter(py, recent.iter().map(|(_, length)| i64::from(*length))))?;
     Ok(dict)
@@ -132,10 +135,11 @@ fn max_steps(options: &Options) -> u32 {
     }
 }
 
-/// Refuses numbers of states and actions that are not the env's.
+/// Rejects numbers of states and actions that are not the env's.
 fn check_spaces(env: &EnvKind, options: &Options, states: usize, actions: usize) -> PyResult<()> {
     let spec = registry::spec_of(env, options)?;
-    let (Observation::Discrete { n: own_states }, Action::Discrete { n: own_actions }) = (spec.observation, spec.action)
+    let (Observation::Discrete { n: own_states }, Action::Discrete { n: own_actions }) =
+        (spec.observation, spec.action)
     else {
         return Err(PyValueError::new_err(format!("{} has no numbered states and actions", env.name)));
     };
@@ -148,27 +152,32 @@ fn check_spaces(env: &EnvKind, options: &Options, states: usize, actions: usize)
     Ok(())
 }
 
-/// An engine for the env, whose rules are compiled into its loop.
-fn engine(env: &EnvKind, options: &Options, plan: Plan, table: Table) -> PyResult<Box<dyn Learns>> {
+/// Create the engine whose inner loop has this env compiled in.
+fn engine(
+    env: &EnvKind,
+    options: &Options,
+    settings: EngineSettings,
+    table: Table,
+) -> PyResult<Box<dyn TabularEngine>> {
     Ok(match env.name {
         "tictactoe" if options.text("opponent") == "self" => {
-            Box::new(Engine::<tictactoe::Duel>::new(options, plan, table))
+            Box::new(Engine::<tictactoe::Duel>::new(options, settings, table))
         }
-        "tictactoe" => Box::new(Engine::<tictactoe::TicTacToe>::new(options, plan, table)),
-        "frozen-lake" => Box::new(Engine::<TableEnv<frozen_lake::FrozenLake>>::new(options, plan, table)),
-        "cliff-walking" => Box::new(Engine::<TableEnv<cliff_walking::CliffWalking>>::new(options, plan, table)),
-        "taxi" => Box::new(Engine::<taxi::Taxi>::new(options, plan, table)),
+        "tictactoe" => Box::new(Engine::<tictactoe::TicTacToe>::new(options, settings, table)),
+        "frozen-lake" => Box::new(Engine::<TableEnv<frozen_lake::FrozenLake>>::new(options, settings, table)),
+        "cliff-walking" => Box::new(Engine::<TableEnv<cliff_walking::CliffWalking>>::new(options, settings, table)),
+        "taxi" => Box::new(Engine::<taxi::Taxi>::new(options, settings, table)),
         other => return Err(PyValueError::new_err(format!("{other} is not compiled into the tabular engine"))),
     })
 }
 
-/// A table that learns from a native env.
+/// A tabular learner for a native env.
 #[pyclass(module = "hotloop._core")]
 pub struct TabularLearner {
-    engine: Box<dyn Learns>,
+    engine: Box<dyn TabularEngine>,
 }
 
-// The engine is only used by whoever holds it mutably.
+// SAFETY: shared references only read the table and its counters, which are atomic.
 unsafe impl Sync for TabularLearner {}
 
 #[guarded("learner")]
@@ -185,36 +194,36 @@ impl TabularLearner {
     ) -> PyResult<Self> {
         let env = registry::find(env)?;
         let options = registry::resolve(&env, options)?;
-        let rule = rule(settings)?;
+        let learner = td_settings(settings)?;
         let private: bool = get(settings, "private")?;
-        let shape = shape(settings, &rule, states, actions)?;
+        let shape = shape(settings, &learner, states, actions)?;
         check_spaces(&env, &options, states, actions)?;
         let table = Table::new(shape);
-        let plan = Plan {
-            rule,
+        let engine_settings = EngineSettings {
+            learner,
             iteration: get(settings, "iteration")?,
             threads: get(settings, "threads")?,
-            sharing: if private { Sharing::Nothing } else { Sharing::Table },
+            sharing: if private { TableSharing::Private } else { TableSharing::Shared },
             max_steps: max_steps(&options),
             seed: get(settings, "seed")?,
             attempt: get(settings, "attempt")?,
             first_worker: get(settings, "first_worker")?,
             isa: Isa::from_env().map_err(PyValueError::new_err)?,
         };
-        Ok(Self { engine: engine(&env, &options, plan, table)? })
+        Ok(Self { engine: engine(&env, &options, engine_settings, table)? })
     }
 
-    /// Makes up to so many iterations, none of which begins after these seconds; how many were made.
+    /// Runs up to `iterations` iterations, none of which begins after `seconds`; returns their number.
     fn advance(&mut self, py: Python<'_>, iterations: usize, seconds: f64) -> usize {
         let time = Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX);
         let engine = &mut self.engine;
         py.detach(|| engine.advance(iterations, time))
     }
 
-    /// What was counted since the last call.
-    fn tally<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let (tally, recent) = self.engine.tally();
-        told(py, &tally, &recent)
+    /// Takes the statistics since the last call.
+    fn take_statistics<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let (counters, recent) = self.engine.take_counters();
+        statistics(py, &counters, &recent)
     }
 
     /// A copy of the table.
@@ -222,7 +231,7 @@ impl TabularLearner {
         QTable::copy_of(self.engine.table())
     }
 
-    /// Goes on with another table.
+    /// Replaces the table.
     fn set_table(&mut self, table: &QTable) -> PyResult<()> {
         let own = self.engine.table().shape;
         let theirs = table.shape();
@@ -250,15 +259,15 @@ impl TabularLearner {
         &self,
         py: Python<'py>,
     ) -> (Bound<'py, PyArray1<u64>>, Bound<'py, PyArray1<f32>>, Bound<'py, PyArray1<u32>>) {
-        let found = merge::changes(self.engine.table());
+        let changes = merge::changes(self.engine.table());
         (
-            PyArray1::from_vec(py, found.states),
-            PyArray1::from_vec(py, found.values),
-            PyArray1::from_vec(py, found.visits),
+            PyArray1::from_vec(py, changes.states),
+            PyArray1::from_vec(py, changes.values),
+            PyArray1::from_vec(py, changes.visits),
         )
     }
 
-    /// Takes over rows that another process learned.
+    /// Merges rows that another process changed.
     fn absorb(
         &mut self,
         states: PyReadonlyArray1<'_, u64>,
@@ -270,7 +279,7 @@ impl TabularLearner {
             values: values.as_array().to_vec(),
             visits: visits.as_array().to_vec(),
         };
-        self.engine.absorb(&changes).map_err(raised)
+        self.engine.absorb(&changes).map_err(to_py_err)
     }
 
     /// Steps made by all threads.
@@ -279,35 +288,35 @@ impl TabularLearner {
         self.engine.steps()
     }
 
-    /// States that have a row.
+    /// Number of states that have a row.
     #[getter]
     fn rows(&self) -> usize {
         self.engine.table().rows()
     }
 
-    /// Bytes of all tables.
+    /// Size of all tables in bytes.
     #[getter]
     fn bytes(&self) -> u64 {
         self.engine.bytes() as u64
     }
 
-    /// All but the table.
+    /// Serialises everything except the table.
     fn snapshot<'py>(&mut self, py: Python<'py>) -> Bound<'py, PyBytes> {
         PyBytes::new(py, &self.engine.save())
     }
 
-    /// Goes to what was saved; its table must be in place.
+    /// Restores a snapshot; its table must be set before.
     fn restore(&mut self, state: &[u8]) -> PyResult<()> {
-        self.engine.load(state).map_err(raised)
+        self.engine.load(state).map_err(to_py_err)
     }
 }
 
-/// The bytes of a table with so many states.
+/// Size in bytes of the tables for `states` states.
 #[guarded]
 #[pyfunction]
 pub fn table_bytes(settings: &Bound<'_, PyDict>, states: usize, actions: usize) -> PyResult<u128> {
-    let rule = rule(settings)?;
-    let one = shape(settings, &rule, states, actions)?.bytes(states);
+    let learner = td_settings(settings)?;
+    let one = shape(settings, &learner, states, actions)?.bytes(states);
     let private: bool = get(settings, "private")?;
     Ok(if private { one * get::<usize>(settings, "threads")? as u128 } else { one })
 }

@@ -8,11 +8,13 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::sequence::Sequence;
+
 /// Splits a vector that is laid out like a policy's parameters into named arrays.
 pub fn named<'py>(py: Python<'py>, policy: &Policy, numbers: &[f32], prefix: &str) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
     for array in &policy.arrays {
-        let values = PyArray1::from_iter(py, array.places().map(|place| numbers[place]));
+        let values = PyArray1::from_iter(py, array.indices().map(|index| numbers[index]));
         dict.set_item(format!("{prefix}{}", array.name), values.reshape(array.shape())?)?;
     }
     Ok(dict)
@@ -38,7 +40,7 @@ pub fn put_named(policy: &Policy, numbers: &mut [f32], arrays: &Bound<'_, PyDict
         parts.push((array, value.as_array().iter().copied().collect::<Vec<f32>>()));
     }
     for (array, values) in parts {
-        array.places().zip(values).for_each(|(place, value)| numbers[place] = value);
+        array.indices().zip(values).for_each(|(index, value)| numbers[index] = value);
     }
     Ok(())
 }
@@ -50,7 +52,7 @@ pub fn put_moments(moments: &mut Moments, name: &str, state: &Bound<'_, PyDict>)
         let Some(value) = state.get_item(format!("{name}.{key}"))? else {
             return Err(PyValueError::new_err(format!("the array \"{name}.{key}\" is missing")));
         };
-        let values: Vec<f64> = value.extract()?;
+        let Sequence(values): Sequence<f64> = value.extract()?;
         if values.len() != moments.mean.len() {
             let (found, expected) = (values.len(), moments.mean.len());
             return Err(PyValueError::new_err(format!("\"{name}.{key}\" has {found} numbers: expected {expected}")));
@@ -58,7 +60,7 @@ pub fn put_moments(moments: &mut Moments, name: &str, state: &Bound<'_, PyDict>)
         Ok(values)
     };
     let (mean, squares) = (numbers("mean")?, numbers("m2")?);
-    let count: Vec<f64> = count.extract()?;
+    let Sequence(count): Sequence<f64> = count.extract()?;
     moments.count = count.first().copied().unwrap_or_default();
     moments.mean = mean;
     moments.squares = squares;
@@ -91,7 +93,7 @@ pub fn put_statistics(statistics: &mut RunningStatistics, state: &Bound<'_, PyDi
     put_moments(&mut statistics.observations, "observations", state)?;
     put_moments(&mut statistics.returns, "returns", state)?;
     if let Some(running) = state.get_item("returns.running")? {
-        let running: Vec<f64> = running.extract()?;
+        let Sequence(running): Sequence<f64> = running.extract()?;
         if running.len() != statistics.row_returns.len() {
             let (found, expected) = (running.len(), statistics.row_returns.len());
             return Err(PyValueError::new_err(format!("returns.running has {found} rows: expected {expected}")));

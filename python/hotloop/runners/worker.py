@@ -121,7 +121,7 @@ class Worker:
         at = 0
         while at < len(actions):
             try:
-                unusual = stepper.go_on(actions, at, not (self._options or self._configured))
+                unusual = stepper.step(actions, at, not (self._options or self._configured))
             except Exception as error:
                 at = self._cursor[0] - slots[0].index
                 self._replace(slots[at], error)

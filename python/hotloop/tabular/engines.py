@@ -90,7 +90,7 @@ class NativeEngine:
 
     def tally(self) -> Any:
         """Return the statistics since the last call."""
-        return self.learner.tally()
+        return self.learner.take_statistics()
 
     def table(self) -> _core.QTable:
         """Return a copy of the table."""

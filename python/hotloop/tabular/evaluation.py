@@ -41,7 +41,7 @@ def evaluate_exactly(table: _core.QTable, env: str, options: dict[str, Any], gam
     """Return the exact evaluation of the greedy policy."""
     truth = Truth.of(env, options, gamma)
     policy = greedy(table, truth.legal)
-    result = _core.policy_earnings(env, options, policy.astype(np.uint32), truth.limit)
+    result = _core.evaluate_policy(env, options, policy.astype(np.uint32), truth.limit)
     chosen = truth.values[np.arange(len(policy)), policy]
     good = chosen >= truth.values.max(axis=1) - _EQUAL
     metrics = {
@@ -68,7 +68,7 @@ class Truth:
         shape = task["states"], task["actions"]
         legal = np.ones(shape, np.int8) if task["legal"] is None else task["legal"].reshape(shape).astype(np.int8)
         self.legal: NDArray[np.int8] = legal
-        self.values: NDArray[np.float64] = _core.best_values(env, options, gamma).reshape(shape)
+        self.values: NDArray[np.float64] = _core.optimal_values(env, options, gamma).reshape(shape)
         self.reachable: NDArray[np.bool_] = _core.reachable_states(env, options)
         entry = next(entry for entry in _core.list_envs() if entry["name"] == env)
         default = next(option["default"] for option in entry["options"] if option["name"] == "max_steps")

@@ -97,7 +97,7 @@ class ExternalEngine:
 
     def tally(self) -> Any:
         """Return the statistics since the last call."""
-        statistics = self._learner.tally()
+        statistics = self._learner.take_statistics()
         returns = np.array([total for total, _ in self._done])
         lengths = np.array([length for _, length in self._done], np.int64)
         self._done = []

@@ -255,7 +255,7 @@ class MpiEngine(NativeEngine):
 
     def tally(self) -> Any:
         """Return the statistics of all ranks since the last call."""
-        statistics = self.learner.tally()
+        statistics = self.learner.take_statistics()
         for other in self._counted:
             for key in ("count", "length", "total", "square", "error", "updates"):
                 statistics[key] += other[key]

@@ -12,7 +12,7 @@ use crate::fields::{FieldKind, FieldMut, Fields};
 use crate::options::{Allowed, Options, Value};
 use crate::space::Observation;
 
-/// Memory as strictly aligned as any state may ask for.
+/// Memory with the strictest alignment that a state may have.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 struct Chunk([u8; 64]);
@@ -31,13 +31,13 @@ enum Failure {
 pub struct Foreign {
     kind: Arc<Checked>,
     states: Box<[Chunk]>,
-    /// Shared by the envs that have the same ones.
+    /// Options, shared by the envs that have the same ones.
     options: Vec<Arc<[RawValue]>>,
-    /// Whether some have others.
+    /// Whether options differ between envs.
     mixed: bool,
     /// Whether the env that was stepped or reset last is over.
     over: bool,
-    /// Those that an env took over last.
+    /// Options that an env adopted last.
     latest: Arc<[RawValue]>,
     /// Until the next reset.
     failed: BTreeMap<usize, Failure>,
@@ -46,7 +46,7 @@ pub struct Foreign {
 }
 
 impl Foreign {
-    /// So many new ones, their states all zeros.
+    /// `count` new envs, their states all zeros.
     pub fn new(kind: &Arc<Checked>, options: &Arc<[RawValue]>, count: usize) -> Self {
         let states = vec![Chunk([0; 64]); (kind.state_stride * count).div_ceil(64)].into();
         Self {
@@ -67,12 +67,12 @@ impl Foreign {
         unsafe { self.states.as_mut_ptr().cast::<u8>().add(env * self.kind.state_stride).cast() }
     }
 
-    /// Remembers the first failure of an env.
+    /// Records the first failure of an env.
     fn fail(&mut self, env: usize, failure: Failure) {
         self.failed.entry(env).or_insert(failure);
     }
 
-    /// Looks at what an env that plays on showed: masks that allow nothing, states that there are not.
+    /// Checks the output of a running env: masks that allow nothing, states out of range.
     fn check_frame(&mut self, env: usize, frame: &mut Frame<'_>) {
         if frame.mask_len > 0 {
             self.check_masks(env, frame);
@@ -82,7 +82,7 @@ impl Foreign {
         }
     }
 
-    /// Every set of choices of every seat that decides allows something; of an episode that is over nothing is asked.
+    /// Whether every set of choices of every deciding seat allows something; not checked once the episode is over.
     fn check_masks(&mut self, env: usize, frame: &mut Frame<'_>) {
         for seat in 0..frame.valid.len() {
             let mut rest = frame.mask(seat);
@@ -325,7 +325,7 @@ impl Envs for Foreign {
     }
 }
 
-/// The mask as foreign code takes it: null where there is none.
+/// The mask as a pointer for foreign code; null if there is none.
 fn bytes_of(mask: &mut [bool]) -> *mut u8 {
     if mask.is_empty() { std::ptr::null_mut() } else { mask.as_mut_ptr().cast() }
 }
@@ -336,10 +336,10 @@ fn alike(mine: &Arc<[RawValue]>, others: &Arc<[RawValue]>) -> bool {
     Arc::ptr_eq(mine, others) || mine.iter().zip(&**others).all(|(a, b)| unsafe { a.whole == b.whole })
 }
 
-/// Makes truth values of what foreign code wrote to them as bytes.
+/// Normalises flags that foreign code wrote as bytes.
 ///
 /// # Safety
-/// Nobody must have looked at them in between.
+/// They must not have been read in between.
 unsafe fn make_bools(written: &mut [bool]) {
     let first = written.as_mut_ptr().cast::<u8>();
     for i in 0..written.len() {

@@ -18,7 +18,7 @@ pub use table::{ABI, Table};
 ///
 /// # Safety
 /// `table` must point to what `hotloop.h` calls a `hotloop_env` (or to anything that begins with another version number),
-/// in memory that stays as it is for ever, with functions that do as that header says.
+/// in memory that never changes, with functions that behave as that header says.
 pub unsafe fn kind(name: &str, table: *const Table) -> Result<EnvKind, String> {
     // SAFETY: the caller's promise.
     let checked = Arc::new(unsafe { Checked::read(table) }?);

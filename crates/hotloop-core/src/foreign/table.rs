@@ -1,4 +1,4 @@
-//! The table of a foreign env as it lies in memory, and what is left of it once every entry was looked at.
+//! The table of a foreign env as declared in `hotloop.h`, and its validated form.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::mem::{MaybeUninit, offset_of};
@@ -10,14 +10,14 @@ use crate::space::{Action, Observation};
 
 /// The version of `hotloop.h`.
 pub const ABI: u32 = 2;
-/// The oldest one that is understood: each has the entries of the one before, and more at the end of the table.
+/// The oldest supported version: each has the entries of the one before, and more at the end of the table.
 const OLDEST_ABI: u32 = 1;
 
 const MOST_STATE_BYTES: u64 = 1 << 28;
 const MOST_ELEMENTS: u64 = 1 << 26;
 const MOST_SEATS: u32 = 4096;
 const MOST_ENTRIES: u32 = 1024;
-/// The strictest alignment that a state may ask for; see `env::Chunk`.
+/// The strictest alignment that a state may have; see `env::Chunk`.
 pub(super) const MOST_ALIGNMENT: u64 = 64;
 
 /// Eight bytes whose meaning depends on the option's kind.
@@ -133,9 +133,9 @@ pub struct Checked {
     pub choices: Vec<usize>,
     pub options: Vec<OptionSpec>,
     pub max_steps: u32,
-    /// From one state to the next of an array.
+    /// Distance between states in an array.
     pub state_stride: usize,
-    /// Named fields in the order of their places, and the bytes between them.
+    /// Named fields in the order of their offsets, and the bytes between them.
     pub fields: Vec<FieldPlace>,
     pub reset: Reset,
     pub step: Step,
@@ -163,7 +163,7 @@ impl Checked {
         if bytes != expected {
             return Err(format!("table_bytes is {bytes}, and the table has {expected}: set it to sizeof(hotloop_env)"));
         }
-        // SAFETY: the caller's promise, now that the version is known: there are so many bytes, and the rest stays null.
+        // SAFETY: the caller's promise, now that the version is known: there are `table_bytes` bytes, and the rest stays null.
         let table = unsafe {
             let mut whole = MaybeUninit::<Table>::zeroed();
             std::ptr::copy_nonoverlapping(table.cast::<u8>(), whole.as_mut_ptr().cast(), bytes);
@@ -417,7 +417,7 @@ unsafe fn entries<'a, T>(what: &str, first: *const T, count: u32) -> Result<&'a 
     Ok(unsafe { std::slice::from_raw_parts(first, count as usize) })
 }
 
-/// A copy that stays for ever: what a library's text means must not depend on what happens to its memory.
+/// A leaked copy: a library's text must not change with its memory.
 unsafe fn text(what: &str, from: *const c_char) -> Result<&'static str, String> {
     if from.is_null() {
         return Err(format!("{what} is null"));

@@ -1,6 +1,6 @@
 //! exp, log, tanh, the logistic function, sin and cos of f32 that give the same bits on every CPU and at every vector width.
 //!
-//! Made of + - * / fma, selects, look-ups and bit operations only, without branches, in one source generic over [`Simd`]. NaN in
+//! Composed of + - * / fma, selects, look-ups and bit operations only, without branches, in one source generic over [`Simd`]. NaN in
 //! gives NaN out, but which of the many NaNs is not promised. The errors, against the exact value in units of the
 //! result's last place (half of one is unavoidable), are the largest found over all inputs of the range:
 //!

@@ -1,4 +1,4 @@
-//! Which instruction set this process uses, and how generic code is compiled for each.
+//! The instruction set that this process uses, and the compilation of generic code for each.
 
 use std::fmt;
 
@@ -15,12 +15,12 @@ pub enum Isa {
     Avx512,
 }
 
-/// Work written once for every width. `run` must be `#[inline(always)]`, and so must all vector code it calls: that is
-/// how it comes to be compiled with the instruction set's features.
+/// Work written once for every width. `run` must be `#[inline(always)]`, and so must all vector code it calls: so
+/// they are compiled with the instruction set's features.
 pub trait Kernel {
     /// Result of the work.
     type Output;
-    /// Does the work with vectors of `S`.
+    /// Runs the work with vectors of `S`.
     fn run<S: Simd>(self, simd: S) -> Self::Output;
 }
 
@@ -36,7 +36,7 @@ impl Isa {
         }
     }
 
-    /// The one of that name, if this CPU has it.
+    /// Parses a name; an error if this CPU does not have the instruction set.
     pub fn parse(name: &str) -> Result<Self, String> {
         let isa = Self::ALL
             .into_iter()

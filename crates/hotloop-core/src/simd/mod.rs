@@ -18,8 +18,8 @@ use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Sub};
 pub use isa::{Isa, Kernel};
 pub use scalar::Scalar;
 
-/// Asks the CPU to fetch the cache line at `at` into its second-level cache, where it drives nothing out that is being
-/// worked on; any address will do, and nothing else happens.
+/// Prefetches the cache line at `at` into the second-level cache, where it evicts nothing that is in use; any address is
+/// allowed.
 #[inline(always)]
 pub fn prefetch<T>(at: *const T) {
     #[cfg(target_arch = "x86_64")]

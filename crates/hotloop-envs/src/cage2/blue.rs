@@ -1,4 +1,4 @@
-//! Blue's actions, in both action spaces, and what they do.
+//! Blue's actions, in both action spaces, and their effects.
 
 use super::blue_view::BlueView;
 use super::network::{DECOYS, HOSTS, NETWORK, favourite};
@@ -47,7 +47,7 @@ impl Blue {
         }
     }
 
-    /// Does it. Gives the host that a decoy was placed on and the host on which a file was found, as sets.
+    /// Applies it; returns the host that a decoy was placed on and the host on which a file was found, as sets.
     pub fn act(self, world: &mut World, view: &mut BlueView) -> (u16, u16) {
         match self {
             Self::Sleep => {}
@@ -91,7 +91,7 @@ fn next_decoy(world: &World, host: usize) -> u8 {
     }
 }
 
-/// Clears what can do nothing, as far as blue can know, in a mask of the compact space.
+/// Clears actions that have no effect, as far as blue can know, in a mask of the compact space.
 ///
 /// Red scans a host before it takes it, and every scan shows unless a decoy is placed in the same step. So on a host
 /// that was never active and never had a decoy there is nothing to find or to restore, but on the operational server

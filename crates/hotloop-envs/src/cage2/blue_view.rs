@@ -85,7 +85,7 @@ pub struct BlueView {
     pub seen: u16,
     /// Restored in this episode.
     pub restored: u16,
-    /// Steps since activity was seen at each host, as far as a byte counts.
+    /// Steps since activity was seen at each host, saturating at 255.
     pub ages: [u8; HOSTS],
     /// Ports that decoys held open when activity was first seen at each host: those that red knows.
     pub listed: [u8; HOSTS],
@@ -111,7 +111,7 @@ impl BlueView {
         self.ages = self.ages.map(|age| age.saturating_add(1));
     }
 
-    /// Takes in what was seen at one host.
+    /// Records the connections seen at one host.
     pub fn notice(&mut self, host: usize, activity: Activity, decoys: u8) {
         let here = 1 << host;
         if activity == Activity::None {

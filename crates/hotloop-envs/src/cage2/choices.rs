@@ -14,9 +14,9 @@ const DETECTED_BELOW: u32 = 4_080_218_931;
 /// Green scans one of these eight.
 const GREEN_HOSTS: u16 = SERVERS | SUBNETS[USER_SUBNET];
 
-/// What is injected into the next step: red's target, the challenge's number of red's exploit, whether it is detected,
-/// and the host that green scans (13: none). Negative numbers leave the choice to chance, and so does a choice that is
-/// not open.
+/// Choices injected into the next step: red's target, the challenge's number of red's exploit, whether it is detected,
+/// and the host that green scans (13: none). A negative number, or a choice that is not
+/// open, is drawn at random.
 pub type Injected = [i32; 4];
 pub const CHANCE: Injected = [-1; 4];
 pub const NO_HOST: i32 = 13;

@@ -1,4 +1,4 @@
-//! The facts of the scenario: hosts, subnets, open ports, and the exploits that work on them.
+//! The scenario: hosts, subnets, open ports, and the exploits that work on them.
 //!
 //! Hosts are numbered as in the challenge's observations. A set of hosts is a `u16`, a bit per host. Ports that matter
 //! to exploits are numbered by how much red likes the exploit they invite, so that the highest bit of a set of ports is
@@ -10,7 +10,7 @@ pub const OP_SERVER: usize = 7;
 pub const FOOTHOLD: usize = 8;
 
 pub const EVERYWHERE: u16 = (1 << HOSTS) - 1;
-/// Enterprise0 to 2: what red needs a session on to reach the operational subnet, and forgets after a failure.
+/// Enterprise0 to 2: red needs a session on one of them to reach the operational subnet, and forgets it after a failure.
 pub const SERVERS: u16 = 0b0_0000_0000_1110;
 pub const OPERATIONAL: u16 = 0b0_0000_1111_0000;
 pub const WINDOWS: u16 = 0b0_0111_0000_1100;

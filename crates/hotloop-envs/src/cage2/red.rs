@@ -69,7 +69,7 @@ impl Knowledge {
         Self { ports: [0; HOSTS], addresses: 1 << FOOTHOLD, subnets: 1 << USER_SUBNET, ot: false, found: false };
 }
 
-/// Lets red act; what it did gets its result, and the target's events are given.
+/// Applies red's action: sets its result and returns the target's events.
 pub fn act(red_action: &mut RedAction, world: &mut World, known: &mut Knowledge, choices: &Choices<'_>) -> Events {
     let target = red_action.target as usize;
     let mut events = Events::NONE;

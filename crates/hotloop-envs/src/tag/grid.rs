@@ -1,4 +1,4 @@
-//! The grid that `tag` is played on: its walls, where one can go, and a way between any two players.
+//! The grid of `tag`: walls, open directions, and a path between any two players.
 
 use hotloop_core::rng::Stream;
 
@@ -12,9 +12,9 @@ pub const DIRECTIONS: usize = 4;
 pub struct Grid {
     /// Rows and columns.
     pub size: usize,
-    /// 1 where a wall is; after a change from outside [`Grid::survey`] is due.
+    /// 1 for walls; [`Grid::survey`] must follow a change.
     pub walls: Vec<u8>,
-    /// A bit for every direction that one can go from a cell.
+    /// Open directions of each cell, a bit each.
     ways: Vec<u8>,
     /// Row and column of every cell.
     places: Vec<[f32; 2]>,
@@ -55,7 +55,7 @@ impl Grid {
         self.ways[cell] >> direction & 1 == 1
     }
 
-    /// The cell one gets to by going there; the same one if it is not open.
+    /// The neighbour of a cell in a direction; the cell itself if a wall is there.
     pub fn go(&self, cell: usize, direction: usize) -> usize {
         match direction {
             _ if !self.is_open(cell, direction) => cell,
@@ -66,7 +66,7 @@ impl Grid {
         }
     }
 
-    /// Draws new walls beside the players' cells, then opens what would part the players from each other.
+    /// Draws new walls outside the players' cells, then opens those that would separate players from each other.
     pub fn build(&mut self, density: f32, players: &[usize], draws: Stream, first_draw: u32) {
         for (cell, wall) in self.walls.iter_mut().enumerate() {
             *wall = u8::from(density > 0.0 && draws.uniform(first_draw + cell as u32) < density);

@@ -97,13 +97,13 @@ impl Play {
         }
     }
 
-    /// Starts all envs anew from this seed.
+    /// Resets all envs with this seed.
     pub fn seed(&mut self, seed: u64) {
         self.pool.seed(&Seeds::One(seed), 0).expect("an idle pool");
         self.reset();
     }
 
-    /// Starts all envs anew.
+    /// Resets all envs.
     pub fn reset(&mut self) {
         let frames = self.frames();
         // SAFETY: every array has room for all rows.
@@ -187,7 +187,7 @@ impl Play {
         &self.obs
     }
 
-    /// What a row sees, as numbers.
+    /// The observation of a row, as numbers.
     pub fn seen(&self, row: usize) -> Vec<f32> {
         match self.pool.spec().observation {
             Observation::Box { .. } => {
@@ -218,7 +218,7 @@ impl Play {
         actions
     }
 
-    /// What a row may choose.
+    /// The legal actions of a row.
     pub fn legal(&self, row: usize) -> Vec<usize> {
         let len = self.mask.len() / self.valid.len();
         (0..len).filter(|choice| self.mask[row * len + choice]).collect()

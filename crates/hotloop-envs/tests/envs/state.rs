@@ -1,4 +1,4 @@
-//! What holds for the state of every env here.
+//! Laws of the state of every native env.
 
 use hotloop_core::group::Autoreset;
 use hotloop_core::options::Value;

@@ -1,4 +1,4 @@
-//! What holds for every env that is a table.
+//! Laws of every env that is a table.
 
 use std::sync::Arc;
 

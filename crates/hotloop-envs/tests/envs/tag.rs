@@ -93,9 +93,9 @@ fn a_caught_runner_drops_out_and_the_rest_play_on() {
     assert_eq!(play.reward, [0.0, 0.0, 0.0, 0.01]);
     play.set(&[("cell", &[0, 23, 1, 24])]);
     play.step(&[STAY, EAST, STAY, STAY]);
-    assert_eq!(play.terminated, [true, true, false, true], "the end is told once to each");
-    let told: Vec<(u32, u32, f32)> = episodes(&play).iter().map(|e| (e.row, e.length, e.extra[3])).collect();
-    assert_eq!(told, [(0, 3, 1.0), (1, 3, 1.0), (2, 1, 0.0), (3, 3, 0.0)]);
+    assert_eq!(play.terminated, [true, true, false, true], "each row's episode ends once");
+    let ended: Vec<(u32, u32, f32)> = episodes(&play).iter().map(|e| (e.row, e.length, e.extra[3])).collect();
+    assert_eq!(ended, [(0, 3, 1.0), (1, 3, 1.0), (2, 1, 0.0), (3, 3, 0.0)]);
 }
 
 #[test]

@@ -69,7 +69,7 @@ fn learner_boards() -> Vec<Board> {
     boards
 }
 
-/// What the learner expects against a random opponent after a move, playing on as well as can be.
+/// Expected result after a move against a random opponent, with optimal play from there on.
 fn action_value(board: &Board, cell: usize, discount: f64, values: &mut HashMap<Board, f64>) -> f64 {
     let mark = rules::mover(board);
     let moved = rules::play(board, cell);
@@ -97,7 +97,7 @@ fn value(board: &Board, discount: f64, values: &mut HashMap<Board, f64>) -> f64 
     best
 }
 
-/// What the side that moves next can force.
+/// The result that the side to move can force.
 fn forced(board: &Board, values: &mut HashMap<Board, i32>) -> i32 {
     if rules::over(board) {
         return rules::result(board, rules::mover(board)) as i32;
@@ -136,7 +136,7 @@ fn the_learner_can_meet_4520_boards() {
     assert_eq!(learner_boards().len(), 4520);
 }
 
-/// What the best player expects over both starts.
+/// Expected result of optimal play, over both starts.
 fn optimum(discount: f64, values: &mut HashMap<Board, f64>) -> f64 {
     let first = value(&[0; 9], discount, values);
     let second: f64 = (0..9).map(|cell| value(&rules::play(&[0; 9], cell), discount, values) / 9.0).sum();
@@ -220,7 +220,7 @@ fn a_perfect_opponent_never_gives_anything_away() {
     let mut values = HashMap::new();
     assert_eq!(forced(&[0; 9], &mut values), 0);
     assert!((0..9).all(|cell| forced(&rules::play(&[0; 9], cell), &mut values) == 0));
-    // What the learner can force never rises over a move and a reply; it is 0 at both starts: no play wins.
+    // The result that the learner can force never rises over a move and a reply; it is 0 at both starts: no play wins.
     let (mut play, moves) = all_moves("perfect");
     let mut replies: HashMap<Board, HashSet<Board>> = HashMap::new();
     for seed in 0..40 {
@@ -236,9 +236,9 @@ fn a_perfect_opponent_never_gives_anything_away() {
         }
     }
     for (moved, played) in replies.iter().filter(|(moved, _)| !rules::over(moved)) {
-        let worth = forced(moved, &mut values);
+        let value = forced(moved, &mut values);
         let all = rules::empty(moved).into_iter().map(|reply| rules::play(moved, reply));
-        let best: HashSet<Board> = all.filter(|next| -forced(next, &mut values) == worth).collect();
+        let best: HashSet<Board> = all.filter(|next| -forced(next, &mut values) == value).collect();
         assert!(played.is_subset(&best));
         assert!(*played == best || best.len() > 3, "of few best replies all are played: {moved:?}");
     }

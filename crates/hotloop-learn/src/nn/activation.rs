@@ -1,4 +1,4 @@
-//! Activations and their derivatives, fused into the products that make and use them.
+//! Activation functions and their derivatives, fused into the matrix products.
 
 use hotloop_core::math;
 use hotloop_core::simd::{Floats, Simd};
@@ -19,7 +19,7 @@ pub enum Activation {
 }
 
 impl Activation {
-    /// The one of that name.
+    /// Parse a name.
     pub fn parse(name: &str) -> Result<Self, String> {
         match name {
             "tanh" => Ok(Self::Tanh),
@@ -36,9 +36,9 @@ impl Activation {
     }
 }
 
-/// An activation known when compiling, so that it is inlined into the product.
+/// An activation as a type, so that it is inlined into the product.
 pub trait ActivationFn: Copy + Default {
-    /// Whether `derivative` wants the input instead of the output.
+    /// Whether `derivative` takes the input instead of the output.
     const NEEDS_INPUT: bool;
     /// The value at `x`.
     fn value<S: Simd>(simd: S, x: S::F) -> S::F;
@@ -125,9 +125,9 @@ impl ActivationFn for Gelu {
 /// Stores the activation of a sum; its input goes to a second matrix of the same layout where the derivative needs it.
 #[derive(Clone, Copy)]
 pub struct ActivationForward<C> {
-    /// Which one.
+    /// Activation.
     pub function: C,
-    /// From an element of C to its place in the matrix of inputs, in elements.
+    /// Offset from an element of C to its input in the second matrix, in elements.
     pub input: isize,
 }
 
@@ -142,12 +142,12 @@ impl<C: ActivationFn> Epilogue for ActivationForward<C> {
     }
 }
 
-/// Turns the gradient of an activation's output, which replaces that output, into the gradient of its input.
+/// Multiplies the gradient of an activation's output by the derivative; C holds the output before.
 #[derive(Clone, Copy)]
 pub struct ActivationBackward<C> {
-    /// Which one.
+    /// Activation.
     pub function: C,
-    /// As in [`ActivationForward`].
+    /// Offset as in [`ActivationForward`].
     pub input: isize,
 }
 

@@ -1,4 +1,4 @@
-//! Sums of products that stay in registers while several pairs of matrices add to them: what memories are made of.
+//! Sums of products that stay in registers while several pairs of matrices are added to them, for recurrent layers.
 //!
 //! As in `matmul`, every element is one chain of fused multiply-adds in the order of the inner index, whatever the
 //! vector width and however rows and columns are blocked.
@@ -40,16 +40,16 @@ pub unsafe fn accumulate<S: Simd, const ROWS: usize, const VECS: usize>(
     }
 }
 
-/// Work on a few rows at a time, their number known when compiling.
+/// Work on a few rows at a time, their number a compile-time constant.
 pub trait Rows {
-    /// Does `ROWS` rows from `first` on.
+    /// Process `ROWS` rows from `first` on.
     ///
     /// # Safety
-    /// There are as many.
+    /// There are that many.
     unsafe fn rows<S: Simd, const ROWS: usize>(&self, simd: S, first: usize);
 }
 
-/// Does all rows, as many at a time as the CPU's registers hold four vectors for.
+/// Process all rows, as many at a time as the CPU has registers for four vectors each.
 ///
 /// # Safety
 /// There are `rows` rows.
@@ -78,43 +78,43 @@ pub unsafe fn by_rows<S: Simd>(simd: S, rows: usize, work: &impl Rows) {
     }
 }
 
-/// A part of the gates' gradients that lies together in each panel.
+/// Contiguous columns of a panel.
 #[derive(Clone, Copy)]
 pub struct Span {
-    /// Its first column in a panel.
+    /// First column.
     pub first: usize,
-    /// Its columns.
+    /// Number of columns.
     pub len: usize,
 }
 
-/// `C = epilogue(C or 0 + A B)` where A lies in panels, as gates do, of which only some spans of columns take part.
+/// `C = epilogue(C or 0 + A B)` where A is stored in panels, as gates are, of which only some spans of columns are used.
 pub struct FromPanels<'a, F> {
     /// Rows of A and C.
     pub rows: usize,
     /// Columns of B and C: whole blocks.
     pub cols: usize,
-    /// How many panels A has.
+    /// Number of panels of A.
     pub panels: usize,
     /// The first element of A.
     pub a: *const f32,
-    /// From a panel of A to the next.
+    /// Distance between panels of A.
     pub a_panel: usize,
-    /// From a row of a panel to the next.
+    /// Distance between rows of a panel.
     pub a_row: usize,
-    /// Which columns of each panel take part, in this order.
+    /// Columns of each panel that are used, in this order.
     pub spans: &'a [Span],
-    /// The first element of B, which has a row of `cols` for each column that takes part, panel by panel.
+    /// The first element of B, which has a row of `cols` for each column that is used, panel by panel.
     pub b: *const f32,
-    /// Where sums go.
+    /// Destination.
     pub c: RowMajorMut,
-    /// Whether they start with what is there.
+    /// Whether sums start with the existing elements of C.
     pub adds: bool,
-    /// What is done with them.
+    /// Function applied to each sum.
     pub epilogue: F,
 }
 
 impl<'a, F> FromPanels<'a, F> {
-    /// The same product, finished in another way.
+    /// The same product with another epilogue.
     pub fn with<G: Epilogue>(self, epilogue: G) -> FromPanels<'a, G> {
         let Self { rows, cols, panels, a, a_panel, a_row, spans, b, c, adds, .. } = self;
         FromPanels { rows, cols, panels, a, a_panel, a_row, spans, b, c, adds, epilogue }
@@ -127,7 +127,7 @@ impl<F: Epilogue> Kernel for FromPanels<'_, F> {
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
         let mut col = 0;
-        // SAFETY: whoever made this promised the sizes.
+        // SAFETY: the fields have the sizes they say.
         unsafe {
             while S::LANES == 16 && self.cols - col >= 4 * BLOCK {
                 by_rows(simd, self.rows, &Columns::<F, 4> { product: &self, col });
@@ -160,11 +160,11 @@ impl<F: Epilogue, const VECS: usize> Rows for Columns<'_, F, VECS> {
         let mut sums = [[simd.f(0.0); VECS]; ROWS];
         // SAFETY: the sizes are as promised.
         unsafe {
-            let place = |r: usize, v: usize| p.c.at.add((first + r) * p.c.row + self.col + vectors[v]);
+            let element = |r: usize, v: usize| p.c.at.add((first + r) * p.c.row + self.col + vectors[v]);
             if p.adds {
                 for (r, sum) in sums.iter_mut().enumerate() {
                     for (v, x) in sum.iter_mut().enumerate() {
-                        *x = simd.load(place(r, v));
+                        *x = simd.load(element(r, v));
                     }
                 }
             }
@@ -179,7 +179,7 @@ impl<F: Epilogue, const VECS: usize> Rows for Columns<'_, F, VECS> {
             }
             for (r, sum) in sums.iter().enumerate() {
                 for (v, x) in sum.iter().enumerate() {
-                    let at = place(r, v);
+                    let at = element(r, v);
                     p.epilogue.apply(simd, *x, at).store(at);
                 }
             }
@@ -195,13 +195,13 @@ pub struct IntoPanel<const VECS: usize> {
     pub cols: usize,
     /// The first element of A.
     pub a: *const f32,
-    /// From a row of A to the next.
+    /// Distance between rows of A.
     pub a_row: usize,
     /// The first element of B.
     pub b: *const f32,
-    /// From a row of B to the next.
+    /// Distance between rows of B.
     pub b_row: usize,
-    /// Where the blocks of B that take part begin.
+    /// Offsets of the blocks of B that are used.
     pub vectors: [usize; VECS],
     /// The gradient, a row of `VECS` blocks for each of A's columns.
     pub c: *mut f32,
@@ -213,35 +213,35 @@ impl<const VECS: usize> Kernel for IntoPanel<VECS> {
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
         for lane in (0..BLOCK).step_by(S::LANES) {
-            // SAFETY: whoever made this promised the sizes.
-            unsafe { by_rows(simd, self.cols, &SimdGroup { product: &self, lane }) };
+            // SAFETY: the fields have the sizes they say.
+            unsafe { by_rows(simd, self.cols, &Lane { product: &self, lane }) };
         }
     }
 }
 
-struct SimdGroup<'a, const VECS: usize> {
+struct Lane<'a, const VECS: usize> {
     product: &'a IntoPanel<VECS>,
     lane: usize,
 }
 
-impl<const VECS: usize> Rows for SimdGroup<'_, VECS> {
+impl<const VECS: usize> Rows for Lane<'_, VECS> {
     #[inline(always)]
     unsafe fn rows<S: Simd, const ROWS: usize>(&self, simd: S, first: usize) {
         let p = self.product;
         let mut sums = [[simd.f(0.0); VECS]; ROWS];
         // SAFETY: the sizes are as promised.
         unsafe {
-            let place = |r: usize, v: usize| p.c.add(((first + r) * VECS + v) * BLOCK + self.lane);
+            let element = |r: usize, v: usize| p.c.add(((first + r) * VECS + v) * BLOCK + self.lane);
             for (r, sum) in sums.iter_mut().enumerate() {
                 for (v, x) in sum.iter_mut().enumerate() {
-                    *x = simd.load(place(r, v));
+                    *x = simd.load(element(r, v));
                 }
             }
             let a = Strided { at: p.a.add(first), row: 1, col: p.a_row };
             accumulate(simd, &mut sums, a, (p.b.add(self.lane), p.b_row), p.vectors, p.rows);
             for (r, sum) in sums.iter().enumerate() {
                 for (v, x) in sum.iter().enumerate() {
-                    x.store(place(r, v));
+                    x.store(element(r, v));
                 }
             }
         }

@@ -1,26 +1,26 @@
-//! Orthogonal initial weights, from keyed normal numbers by Gram and Schmidt's method in f64: only + - * / and roots, so
-//! the same bits everywhere.
+//! Orthogonal initial weights: keyed normal numbers, orthogonalised by the Gram-Schmidt process in f64 with + - * / and
+//! square roots only, so the bits are the same on every machine.
 
 use hotloop_core::rng::Stream;
 
 use super::spec::{Array, Role};
 
-/// Fills a memory's weights: each gate's are orthogonal, of gain 1.
+/// Initialise the weights of gates: each gate's are orthogonal, with gain 1.
 pub fn orthogonal_gates(array: &Array, gates: usize, stream: Stream, params: &mut [f32]) {
     let units = array.cols / gates;
     for gate in 0..gates {
         let vectors = Vectors::new(units, array.rows, stream.fold(gate as u32));
         for unit in 0..units {
             for input in 0..array.rows {
-                params[array.place(gate * units + unit, input)] = vectors.entry(unit, input) as f32;
+                params[array.index(gate * units + unit, input)] = vectors.entry(unit, input) as f32;
             }
         }
     }
 }
 
-/// Fills a matrix: the shorter of its sides has orthogonal unit vectors, scaled by each output's gain.
+/// Initialise a matrix: orthogonal unit vectors along its shorter side, scaled by each output's gain.
 pub fn orthogonal(array: &Array, stream: Stream, gain: impl Fn(usize) -> f64, params: &mut [f32]) {
-    // As [outputs, inputs]; a table's rows are inputs.
+    // As `[outputs, inputs]`; rows of a table are inputs.
     let (outputs, inputs) = match array.role {
         Role::Outputs => (array.rows, array.cols),
         _ => (array.cols, array.rows),
@@ -28,11 +28,11 @@ pub fn orthogonal(array: &Array, stream: Stream, gain: impl Fn(usize) -> f64, pa
     let vectors = Vectors::new(outputs, inputs, stream);
     for output in 0..outputs {
         for input in 0..inputs {
-            let place = match array.role {
+            let index = match array.role {
                 Role::Outputs => output * array.stride + input,
                 _ => input * array.stride + output,
             };
-            params[array.offset + place] = (vectors.entry(output, input) * gain(output)) as f32;
+            params[array.offset + index] = (vectors.entry(output, input) * gain(output)) as f32;
         }
     }
 }
@@ -68,7 +68,7 @@ fn unit_vectors(count: usize, len: usize, stream: Stream) -> Vec<Vec<f64>> {
     for i in 0..count {
         let (done, rest) = vectors.split_at_mut(i);
         let vector = &mut rest[0];
-        // Twice is enough to be orthogonal to the last bit.
+        // A second pass makes the vectors orthogonal to the last bit.
         for other in done.iter().chain(done.iter()) {
             let along = dot(vector, other);
             vector.iter_mut().zip(other).for_each(|(x, y)| *x -= along * y);

@@ -1,4 +1,4 @@
-//! The one product that everything is made of: `C = start + A B`, lanes over the columns of B and C.
+//! The matrix product behind all layers: `C = start + A B`, with lanes over the columns of B and C.
 //!
 //! Every element of C is one chain of fused multiply-adds in the order of the inner index, whatever the vector width
 //! and however the rows and columns are blocked: the blocking is free to suit the CPU.
@@ -10,9 +10,9 @@ use hotloop_core::simd::{BLOCK, Floats, Kernel, Simd};
 pub struct Strided {
     /// The first element.
     pub at: *const f32,
-    /// From a row to the next.
+    /// Distance between rows.
     pub row: usize,
-    /// From a column to the next.
+    /// Distance between columns.
     pub col: usize,
 }
 
@@ -21,38 +21,38 @@ pub struct Strided {
 pub struct RowMajor {
     /// The first element.
     pub at: *const f32,
-    /// From a row to the next.
+    /// Distance between rows.
     pub row: usize,
 }
 
-/// Where results go, rows contiguous.
+/// A matrix to write to, with contiguous rows.
 #[derive(Clone, Copy)]
 pub struct RowMajorMut {
     /// The first element.
     pub at: *mut f32,
-    /// From a row to the next.
+    /// Distance between rows.
     pub row: usize,
 }
 
-/// What a chain starts with.
+/// Initial value of each sum.
 #[derive(Clone, Copy)]
 pub enum Init {
-    /// Nothing.
+    /// Zero.
     Zero,
     /// The same row for every row of C.
     Row(*const f32),
     /// One number for every row of C.
     Column(*const f32),
-    /// What C holds.
+    /// The existing element of C.
     Existing,
 }
 
-/// What happens to a finished chain before it is stored.
+/// A function applied to each sum before it is stored.
 pub trait Epilogue: Copy {
-    /// The value to store at `at`, which still holds what was there before.
+    /// The value to store at `at`, which still holds the previous one.
     ///
     /// # Safety
-    /// `at` is an element of C with the whole vector behind it.
+    /// `at` points to a whole vector of C.
     unsafe fn apply<S: Simd>(self, simd: S, sum: S::F, at: *mut f32) -> S::F;
 }
 
@@ -96,7 +96,7 @@ pub unsafe fn multiply<S: Simd, F: Epilogue>(
     simd.call(Multiply { size, a, b, c, start, epilogue });
 }
 
-/// A product: compiled once for each epilogue, not once for each place that needs it.
+/// A product as a kernel, compiled once per epilogue instead of once per caller.
 struct Multiply<F> {
     size: Size,
     a: Strided,
@@ -112,7 +112,7 @@ impl<F: Epilogue> Kernel for Multiply<F> {
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
         let Self { size, a, b, c, start, epilogue } = self;
-        // SAFETY: whoever called `multiply` promised it.
+        // SAFETY: the promise of `multiply`'s caller.
         unsafe { panels(simd, size, a, b, c, start, epilogue) };
     }
 }
@@ -158,7 +158,7 @@ unsafe fn panels<S: Simd, F: Epilogue>(
 
 /// All rows of `VECS` vectors of columns.
 #[inline(always)]
-#[allow(clippy::too_many_arguments)] // all of a product's parts, handed on
+#[allow(clippy::too_many_arguments)] // the parts of a product
 unsafe fn panel<S: Simd, F: Epilogue, const ROWS: usize, const VECS: usize>(
     simd: S,
     size: Size,

@@ -1,7 +1,8 @@
-//! A network: an encoder, a trunk of dense layers, an optional memory and the output layer, for a tile of rows at a time.
+//! A network: an encoder, a trunk of dense layers, optional recurrent layers and the output layer, for a tile of rows at
+//! a time.
 //!
-//! Activations are row-major; only the outputs are kept column by column (rows in lanes), which is how losses and
-//! sampling want them. Gradients overwrite activations in the backward pass.
+//! Activations are row-major; only the outputs are stored column by column (rows in lanes), as losses and
+//! sampling read them. Gradients overwrite activations in the backward pass.
 
 use hotloop_core::simd::Simd;
 
@@ -9,17 +10,17 @@ use super::activation::{Activation, ActivationBackward, ActivationFn, Gelu, Relu
 use super::buffer::Buffer;
 use super::encoder::{Encoder, EncoderWork};
 use super::matmul::{Epilogue, Identity, Init, RowMajor, RowMajorMut, Size, Strided, multiply};
-use super::memory::{Memory, MemoryTile, StateGradient};
+use super::recurrent::{RecurrentLayers, RecurrentWork, StateGradient};
 use super::rows::{sum_in_lanes, transpose};
 use super::spec::{Arrays, PolicySpec, Role, padded};
 use super::trunk::{Trunk, TrunkWork};
 
 pub use super::rows::tree;
 
-/// Most rows of a tile, and the length of a column of outputs.
+/// Maximum number of rows per tile, and the length of a column of outputs.
 pub const TILE: usize = 64;
 
-/// The output layer, whose weights are kept output by output.
+/// The output layer, whose weights have a row per output.
 #[derive(Clone, Debug)]
 struct OutputLayer {
     inputs: usize,
@@ -33,21 +34,21 @@ struct OutputLayer {
 pub struct Net {
     encoder: Encoder,
     trunk: Trunk,
-    /// Its recurrent layers, if it has some.
-    pub memory: Option<Memory>,
+    /// Recurrent layers, if any.
+    pub recurrent: Option<RecurrentLayers>,
     head: OutputLayer,
     activation: Activation,
-    /// Rows of a tile.
+    /// Rows per tile.
     tile: usize,
 }
 
 /// Buffers for a tile of rows.
 pub struct Workspace {
-    /// Of the encoder, which holds the input.
+    /// Buffers of the encoder, which hold the input.
     pub encoder: EncoderWork,
     trunk: TrunkWork,
-    /// Of the memory, if the network has one.
-    pub memory: Option<MemoryTile>,
+    /// Buffers of the recurrent layers, if any.
+    pub recurrent: Option<RecurrentWork>,
     /// Inputs of the output layer, column by column.
     columns: Buffer,
     /// Outputs of the network, [`TILE`] per output; before the backward pass, their gradient.
@@ -55,22 +56,22 @@ pub struct Workspace {
 }
 
 impl Net {
-    /// Lay out a network for tiles of `tile` rows; `names` are those of its layers, its memory and its outputs.
+    /// Lay out a network for tiles of `tile` rows; `names` are those of its trunk, recurrent layers and outputs.
     pub fn new(arrays: &mut Arrays, spec: &PolicySpec, names: [&str; 3], outputs: usize, tile: usize) -> Self {
-        let [prefix, memory, head] = names;
+        let [prefix, recurrent, head] = names;
         let encoder = Encoder::new(arrays, &spec.encoder, prefix, &spec.hidden);
         let trunk = Trunk::new(arrays, &encoder, &spec.hidden, prefix);
-        let memory = spec.memory.map(|kind| Memory::new(arrays, kind, trunk.outputs, memory, tile));
-        let inputs = memory.as_ref().map_or(trunk.outputs, |memory| memory.spec.size);
+        let recurrent = spec.recurrent.map(|spec| RecurrentLayers::new(arrays, spec, trunk.outputs, recurrent, tile));
+        let inputs = recurrent.as_ref().map_or(trunk.outputs, |layers| layers.spec.size);
         let weights = arrays.add(format!("{head}.weight"), Role::Outputs, outputs, inputs);
         let bias = arrays.add(format!("{head}.bias"), Role::Vector, 1, outputs);
         let head = OutputLayer { inputs, outputs, weights, bias };
-        Self { encoder, trunk, memory, head, activation: spec.activation, tile }
+        Self { encoder, trunk, recurrent, head, activation: spec.activation, tile }
     }
 
-    /// Numbers of all transposed weights.
+    /// Size of all transposed weights.
     pub fn transposed_len(&self) -> usize {
-        self.trunk.transposed_len + self.memory.as_ref().map_or(0, Memory::transposed_len)
+        self.trunk.transposed_len + self.recurrent.as_ref().map_or(0, RecurrentLayers::transposed_len)
     }
 
     /// Buffers for a tile; with those of the backward pass if `training`.
@@ -78,7 +79,7 @@ impl Net {
         Workspace {
             encoder: self.encoder.workspace(self.activation, self.tile),
             trunk: self.trunk.workspace(self.activation, self.tile),
-            memory: self.memory.as_ref().map(|memory| memory.tile(training)),
+            recurrent: self.recurrent.as_ref().map(|layers| layers.workspace(training)),
             columns: Buffer::new(padded(self.head.inputs) * self.tile),
             outputs: Buffer::new(self.head.outputs * TILE),
         }
@@ -86,10 +87,10 @@ impl Net {
 
     /// Copy the weights that the backward pass needs transposed.
     pub fn transpose(&self, params: &[f32], transposed: &mut [f32]) {
-        let (trunk, memory) = transposed.split_at_mut(self.trunk.transposed_len);
+        let (trunk, recurrent) = transposed.split_at_mut(self.trunk.transposed_len);
         self.trunk.transpose(params, trunk);
-        if let Some(layers) = &self.memory {
-            layers.transpose(params, memory);
+        if let Some(layers) = &self.recurrent {
+            layers.transpose(params, recurrent);
         }
     }
 
@@ -123,9 +124,9 @@ impl Net {
         }
     }
 
-    /// Propagate the gradient of rows with memory one step back in time, after `outputs_back_to_memory` for that step.
+    /// Propagate the gradient of a recurrent network's rows one step back in time, after `outputs_back_to_recurrent` for that step.
     #[inline(always)]
-    #[allow(clippy::too_many_arguments)] // as for `backward`, with the memory's part
+    #[allow(clippy::too_many_arguments)] // as for `backward`, with the state's part
     pub fn step_back<S: Simd>(
         &self,
         simd: S,
@@ -151,13 +152,13 @@ impl Net {
         let features = work.encoder.features();
         self.trunk.forward::<S, A>(simd, params, features, &mut work.trunk, rows);
         let mut last = work.trunk.outputs(features).rows.cast_const();
-        if let (Some(memory), Some(tile)) = (&self.memory, &mut work.memory) {
-            // SAFETY: the trunk's rows have the width that the memory was built for.
-            unsafe { memory.forward(simd, params, last, tile, rows) };
-            last = tile.out().as_ptr();
+        if let (Some(layers), Some(work)) = (&self.recurrent, &mut work.recurrent) {
+            // SAFETY: the trunk's rows have the width that the recurrent layers were built for.
+            unsafe { layers.forward(simd, params, last, work, rows) };
+            last = work.outputs().as_ptr();
         }
         let width = padded(self.head.inputs);
-        // SAFETY: whoever made these rows has `tile` of them; `columns` and `outputs` have columns of these lengths.
+        // SAFETY: there are `tile` of these rows; `columns` and `outputs` have columns of these lengths.
         unsafe {
             let last = std::slice::from_raw_parts(last, self.tile * width);
             transpose(simd, last, width, rows, &mut work.columns, self.tile);
@@ -202,15 +203,15 @@ impl Net {
         gradient: &mut [f32],
     ) {
         let last = work.trunk.outputs(work.encoder.features());
-        let (Some(memory), Some(tile)) = (&self.memory, &mut work.memory) else { return };
+        let (Some(layers), Some(layers_work)) = (&self.recurrent, &mut work.recurrent) else { return };
         let epilogue = ActivationBackward { function: A::default(), input: last.sums_offset::<A>() };
         let weights = &transposed[self.trunk.transposed_len..];
-        // SAFETY: the trunk's rows are those that the memory read.
-        unsafe { memory.backward(simd, params, weights, last.rows, tile, state, valid, epilogue, gradient) };
+        // SAFETY: the trunk's rows are those that the recurrent layers read.
+        unsafe { layers.backward(simd, params, weights, last.rows, layers_work, state, valid, epilogue, gradient) };
         self.layers_back::<S, A>(simd, transposed, work, valid.len(), gradient);
     }
 
-    /// From the gradient of the outputs to that of the rows they were computed from, which it replaces.
+    /// Propagate the gradient of the outputs to the rows they were computed from, which it replaces.
     #[inline(always)]
     #[allow(clippy::too_many_arguments)] // as for `backward`
     fn outputs_back<S: Simd, F: Epilogue>(
@@ -251,9 +252,9 @@ impl Net {
         }
     }
 
-    /// The same for a network with memory, up to the memory's outputs.
+    /// Propagate the gradient of a recurrent network's outputs to the outputs of its recurrent layers.
     #[inline(always)]
-    pub fn outputs_back_to_memory<S: Simd>(
+    pub fn outputs_back_to_recurrent<S: Simd>(
         &self,
         simd: S,
         params: &[f32],
@@ -261,11 +262,11 @@ impl Net {
         rows: usize,
         gradient: &mut [f32],
     ) {
-        let Some(tile) = &mut work.memory else { return };
-        self.outputs_back(simd, params, &work.outputs, tile.out().as_mut_ptr(), Identity, rows, gradient);
+        let Some(recurrent) = &mut work.recurrent else { return };
+        self.outputs_back(simd, params, &work.outputs, recurrent.outputs().as_mut_ptr(), Identity, rows, gradient);
     }
 
-    /// Back through trunk and encoder; the trunk's outputs hold the gradient of their activations' inputs.
+    /// Propagate the gradient through trunk and encoder; the trunk's outputs hold that of their activations' inputs.
     #[inline(always)]
     fn layers_back<S: Simd, A: ActivationFn>(
         &self,

@@ -1,4 +1,4 @@
-//! A policy: one network (shared trunk) or two, the spread of continuous actions, and all their parameters.
+//! A policy: one network (shared trunk) or two, the standard deviations of continuous actions, and all their parameters.
 
 use hotloop_core::rng::{Purpose, Stream};
 use hotloop_core::simd::{BLOCK, Simd};
@@ -6,61 +6,60 @@ use hotloop_core::simd::{BLOCK, Simd};
 use super::buffer::Buffer;
 use super::encoder::EncoderWork;
 use super::init::{orthogonal, orthogonal_gates};
-use super::memory;
-use super::memory::StateGradient;
 use super::net::{Net, TILE, Workspace};
+use super::recurrent::{self, StateGradient};
 use super::spec::{Array, Arrays, Head, PolicySpec, Role};
 
 /// A policy and its value function.
 #[derive(Clone)]
 pub struct Policy {
-    /// What it was built from.
+    /// Spec.
     pub spec: PolicySpec,
-    /// Its arrays.
+    /// Layout of the parameters.
     pub arrays: Vec<Array>,
     /// All parameters.
     pub params: Buffer,
-    /// Where the logarithms of the standard deviations lie, for continuous actions.
+    /// Offset of the log standard deviations of continuous actions.
     pub log_std: Option<usize>,
-    /// Rows that go through it together.
+    /// Rows per tile.
     pub tile: usize,
     nets: Vec<Net>,
-    /// Each network's weights that the backward pass needs transposed.
+    /// Transposed weights of each network, for the backward pass.
     transposed: Vec<Buffer>,
 }
 
-/// Room for a tile on its way through a policy.
+/// Workspace of a policy for a tile of rows.
 pub struct PolicyWork {
     nets: Vec<Workspace>,
 }
 
 impl PolicyWork {
-    /// Where the input goes: to the first network's encoder; `forward` copies it to the second's.
+    /// Destination of the input: the first network's encoder; `forward` copies it to the second's.
     pub fn encoder(&mut self) -> &mut EncoderWork {
         &mut self.nets[0].encoder
     }
 
-    /// Sets the memory of a row before the step; without memory, nothing.
+    /// Set the recurrent state of a row before the step.
     pub fn load_state(&mut self, spec: &PolicySpec, row: usize, numbers: &[f32]) {
-        let Some(kind) = &spec.memory else { return };
-        for (net, part) in self.nets.iter_mut().zip(numbers.chunks_exact(kind.len())) {
-            net.memory.iter_mut().for_each(|tile| tile.load_state(kind, row, part));
+        let Some(spec) = &spec.recurrent else { return };
+        for (net, part) in self.nets.iter_mut().zip(numbers.chunks_exact(spec.state_len())) {
+            net.recurrent.iter_mut().for_each(|work| work.load_state(spec, row, part));
         }
     }
 
-    /// Writes the memory of a row after the step.
+    /// Copy the recurrent state of a row after the step.
     pub fn store_state(&self, spec: &PolicySpec, row: usize, numbers: &mut [f32]) {
-        let Some(kind) = &spec.memory else { return };
-        for (net, part) in self.nets.iter().zip(numbers.chunks_exact_mut(kind.len())) {
-            net.memory.iter().for_each(|tile| tile.store_state(kind, row, part));
+        let Some(spec) = &spec.recurrent else { return };
+        for (net, part) in self.nets.iter().zip(numbers.chunks_exact_mut(spec.state_len())) {
+            net.recurrent.iter().for_each(|work| work.store_state(spec, row, part));
         }
     }
 
-    /// Sets the memory before the step from what the step before left of each row.
-    pub fn carry_state(&mut self, earlier: &Self, decided: &[bool], ended: &[bool]) {
-        for (net, last) in self.nets.iter_mut().zip(&earlier.nets) {
-            if let (Some(tile), Some(last)) = (&mut net.memory, &last.memory) {
-                tile.carry_state(last, decided, ended);
+    /// Set the recurrent states before the step from those of the step before.
+    pub fn carry_state(&mut self, previous: &Self, decided: &[bool], ended: &[bool]) {
+        for (net, last) in self.nets.iter_mut().zip(&previous.nets) {
+            if let (Some(work), Some(last)) = (&mut net.recurrent, &last.recurrent) {
+                work.carry_state(last, decided, ended);
             }
         }
     }
@@ -82,12 +81,12 @@ impl PolicyWork {
 }
 
 impl Policy {
-    /// Builds it, with weights that depend on the description and the seed alone.
+    /// Build a policy; its weights depend on the spec and the seed only.
     pub fn new(spec: &PolicySpec, seed: u64, attempt: u32) -> Result<Self, String> {
         Self::with_tile(spec, seed, attempt, spec.encoder.tile())
     }
 
-    /// The same with another number of rows in a tile: whole blocks, at most [`TILE`].
+    /// As `new`, with another number of rows per tile: whole blocks, at most [`TILE`].
     fn with_tile(spec: &PolicySpec, seed: u64, attempt: u32, tile: usize) -> Result<Self, String> {
         assert!(tile.is_multiple_of(BLOCK) && (BLOCK..=TILE).contains(&tile));
         check(spec)?;
@@ -126,9 +125,9 @@ impl Policy {
             match array.role {
                 Role::Vector => {}
                 Role::Gates(gates) => orthogonal_gates(array, gates, stream, &mut self.params),
-                Role::GateBias(_) => memory::first_biases(array, &mut self.params),
+                Role::GateBias(_) => recurrent::init_biases(array, &mut self.params),
                 Role::Outputs => {
-                    // Small first preferences, so that all actions are tried; a value of ordinary size.
+                    // A nearly uniform initial policy; a value of ordinary size.
                     let gain = |row: usize| match (self.spec.shared, array.name.starts_with("value")) {
                         (true, _) if row == actions => 1.0,
                         (false, true) => 1.0,
@@ -144,29 +143,29 @@ impl Policy {
         }
     }
 
-    /// To be called when the parameters have changed.
+    /// Update derived weights; must be called after the parameters have changed.
     pub fn refresh(&mut self) {
         for (net, transposed) in self.nets.iter().zip(&mut self.transposed) {
             net.transpose(&self.params, transposed);
         }
     }
 
-    /// Room for a tile; `returns` if it will go back.
-    pub fn workspace(&self, returns: bool) -> PolicyWork {
-        PolicyWork { nets: self.nets.iter().map(|net| net.workspace(returns)).collect() }
+    /// Buffers for a tile; with those of the backward pass if `training`.
+    pub fn workspace(&self, training: bool) -> PolicyWork {
+        PolicyWork { nets: self.nets.iter().map(|net| net.workspace(training)).collect() }
     }
 
-    /// Room for the gradient of a tile's memory.
+    /// Buffers for the gradient of a tile's recurrent state.
     pub fn state_gradients(&self) -> Vec<StateGradient> {
-        self.nets.iter().filter_map(|net| Some(net.memory.as_ref()?.state_gradient())).collect()
+        self.nets.iter().filter_map(|net| Some(net.recurrent.as_ref()?.state_gradient())).collect()
     }
 
-    /// How many numbers one row's memory has: for each network and layer `h`, then the LSTM's `c`.
-    pub fn memory_len(&self) -> usize {
-        self.nets.len() * self.spec.memory.map_or(0, |memory| memory.len())
+    /// Numbers of recurrent state per row: for each network and layer `h`, then the LSTM's `c`.
+    pub fn state_len(&self) -> usize {
+        self.nets.len() * self.spec.recurrent.map_or(0, |spec| spec.state_len())
     }
 
-    /// The logarithms of the standard deviations; empty for discrete actions.
+    /// Log standard deviations; empty for discrete actions.
     pub fn log_std(&self) -> &[f32] {
         match (self.log_std, &self.spec.head) {
             (Some(at), Head::Gaussian { dims, .. }) => &self.params[at..at + dims],
@@ -174,7 +173,7 @@ impl Policy {
         }
     }
 
-    /// Feeds the rows that were put into `work` forward.
+    /// Compute the outputs of the rows in `work`.
     #[inline(always)]
     pub fn forward<S: Simd>(&self, simd: S, work: &mut PolicyWork, rows: usize) {
         work.share_input();
@@ -183,7 +182,7 @@ impl Policy {
         }
     }
 
-    /// Adds the gradient of the rows to `gradient`; the outputs hold theirs.
+    /// Add the gradient of the rows to `gradient`; the outputs hold theirs.
     #[inline(always)]
     pub fn backward<S: Simd>(&self, simd: S, work: &mut PolicyWork, rows: usize, gradient: &mut [f32]) {
         for ((net, transposed), work) in self.nets.iter().zip(&self.transposed).zip(&mut work.nets) {
@@ -191,16 +190,16 @@ impl Policy {
         }
     }
 
-    /// The way back of a policy with memory begins here: adds the gradient of the last weights of these rows to
-    /// `gradient`; the outputs hold theirs.
+    /// Propagate the gradient of the outputs to the recurrent layers: the first half of a recurrent policy's backward
+    /// step.
     #[inline(always)]
     pub fn outputs_back<S: Simd>(&self, simd: S, work: &mut PolicyWork, rows: usize, gradient: &mut [f32]) {
         for (net, work) in self.nets.iter().zip(&mut work.nets) {
-            net.outputs_back_to_memory(simd, &self.params, work, rows, gradient);
+            net.outputs_back_to_recurrent(simd, &self.params, work, rows, gradient);
         }
     }
 
-    /// Takes the gradient of rows one step back, once `outputs_back` was called for that step.
+    /// Propagate the gradient of rows one step back in time, after `outputs_back` for that step.
     #[inline(always)]
     pub fn step_back<S: Simd>(
         &self,
@@ -216,7 +215,7 @@ impl Policy {
         }
     }
 
-    /// Multiply-adds of one row forward.
+    /// Multiply-adds of one row's forward pass.
     pub fn products(&self) -> usize {
         let dense = |array: &&Array| matches!(array.role, Role::Dense | Role::Outputs | Role::Gates(_));
         self.arrays.iter().filter(dense).map(|array| array.rows * array.cols).sum()
@@ -230,8 +229,8 @@ fn check(spec: &PolicySpec) -> Result<(), String> {
     if let Some(size) = spec.hidden.iter().find(|size| **size == 0 || **size > 1 << 16) {
         return Err(format!("hidden has a layer of {size}: expected 1 to 65536"));
     }
-    if let Some(kind) = &spec.memory {
-        memory::check(kind)?;
+    if let Some(spec) = &spec.recurrent {
+        recurrent::check(spec)?;
     }
     spec.encoder.check()?;
     if spec.head.outputs() == 0 {
@@ -246,7 +245,7 @@ mod tests {
 
     use super::super::activation::Activation;
     use super::super::encoder::{Normalization, Observations};
-    use super::super::spec::{Cell, EncoderSpec, MemorySpec};
+    use super::super::spec::{Cell, EncoderSpec, RecurrentSpec};
     use super::*;
 
     const ROWS: usize = 70;
@@ -281,7 +280,7 @@ mod tests {
                 outputs.extend(actions.chunks(TILE).map(|column| column[row]));
                 outputs.push(values[row]);
             }
-            if spec.memory.is_some() {
+            if spec.recurrent.is_some() {
                 state.iter_mut().for_each(StateGradient::clear);
                 policy.outputs_back(Scalar, &mut work, count, &mut gradient);
                 policy.step_back(Scalar, &mut work, &[true; TILE][..count], &mut state, &mut gradient);
@@ -294,19 +293,19 @@ mod tests {
 
     #[test]
     fn outputs_and_gradient_do_not_depend_on_the_tile() {
-        let lstm = MemorySpec { cell: Cell::Lstm, size: 5, layers: 2 };
-        let gru = MemorySpec { cell: Cell::Gru, size: 20, layers: 1 };
+        let lstm = RecurrentSpec { cell: Cell::Lstm, size: 5, layers: 2 };
+        let gru = RecurrentSpec { cell: Cell::Gru, size: 20, layers: 1 };
         let cases = [
             (EncoderSpec::Real { len: 5 }, true, None),
             (EncoderSpec::Bytes { len: 3, high: 4 }, false, Some(lstm)),
             (EncoderSpec::OneHot { n: 9 }, true, Some(gru)),
             (EncoderSpec::Embedding { n: 9, dim: 3 }, false, None),
         ];
-        for (encoder, shared, memory) in cases {
+        for (encoder, shared, recurrent) in cases {
             for hidden in [vec![18], vec![7, 18]] {
                 let head = Head::Categorical { n: 3 };
                 let activation = Activation::Silu;
-                let spec = PolicySpec { encoder: encoder.clone(), hidden, activation, shared, memory, head };
+                let spec = PolicySpec { encoder: encoder.clone(), hidden, activation, shared, recurrent, head };
                 let (outputs, gradient) = outputs_and_gradient(&spec, TILE);
                 assert!(gradient.iter().any(|x| *x != 0.0));
                 for tile in [16, 32, 48] {

@@ -1,4 +1,4 @@
-//! A policy described by data, and where its arrays lie in one flat vector of parameters.
+//! Specs of policies, and the layout of their arrays in one flat vector of parameters.
 
 use hotloop_core::simd::BLOCK;
 
@@ -9,54 +9,54 @@ use super::activation::Activation;
 pub enum EncoderSpec {
     /// Real numbers.
     Real {
-        /// How many.
+        /// Number of elements.
         len: usize,
     },
     /// Bytes, scaled to 0..=1.
     Bytes {
-        /// How many.
+        /// Number of elements.
         len: usize,
-        /// The value that becomes 1.
+        /// Value that is scaled to 1.
         high: u8,
     },
-    /// One of `n` states, as if one-hot.
+    /// One of `n` states, one-hot.
     OneHot {
-        /// How many there are.
+        /// Number of states.
         n: usize,
     },
-    /// One of `n` states, through a table of vectors.
+    /// One of `n` states, embedded.
     Embedding {
-        /// How many there are.
+        /// Number of states.
         n: usize,
-        /// The vectors' length.
+        /// Length of the embedding.
         dim: usize,
     },
 }
 
-/// How actions are drawn.
+/// Distribution of actions.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Head {
     /// One of `n` choices.
     Categorical {
-        /// How many there are.
+        /// Number of choices.
         n: usize,
     },
     /// One choice out of each of several sets.
     MultiCategorical {
-        /// How many choices each set has.
+        /// Number of choices in each set.
         n: Vec<usize>,
     },
-    /// Independent normal numbers whose spread does not depend on the observation.
+    /// A diagonal Gaussian whose standard deviations do not depend on the observation.
     Gaussian {
-        /// How many.
+        /// Number of dimensions.
         dims: usize,
-        /// The logarithm of the first standard deviation.
+        /// Initial logarithm of the standard deviations.
         log_std: f32,
     },
 }
 
 impl Head {
-    /// How many numbers the policy network puts out.
+    /// Number of outputs of the policy network.
     pub fn outputs(&self) -> usize {
         match self {
             Self::Categorical { n } => *n,
@@ -65,7 +65,7 @@ impl Head {
         }
     }
 
-    /// How many numbers an action has.
+    /// Numbers per action.
     pub fn width(&self) -> usize {
         match self {
             Self::Categorical { .. } => 1,
@@ -74,7 +74,7 @@ impl Head {
         }
     }
 
-    /// The sizes of the sets of choices; empty for continuous actions.
+    /// Sizes of the sets of choices; empty for continuous actions.
     pub fn sets(&self) -> &[usize] {
         match self {
             Self::Categorical { n } => std::slice::from_ref(n),
@@ -84,7 +84,7 @@ impl Head {
     }
 }
 
-/// How a memory is carried from one step to the next.
+/// Kind of recurrent cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cell {
     /// Long short-term memory (Hochreiter and Schmidhuber 1997), with the forget gate.
@@ -94,7 +94,7 @@ pub enum Cell {
 }
 
 impl Cell {
-    /// The one of that name; `none` is none.
+    /// Parse the name of a cell; `none` is `None`.
     pub fn parse(name: &str) -> Result<Option<Self>, String> {
         match name {
             "none" => Ok(None),
@@ -104,7 +104,7 @@ impl Cell {
         }
     }
 
-    /// How many sums each unit makes from its inputs: i, f, g, o or r, z, n, in torch's order.
+    /// Gates per unit: i, f, g, o or r, z, n, in torch's order.
     pub fn gates(self) -> usize {
         match self {
             Self::Lstm => 4,
@@ -112,8 +112,8 @@ impl Cell {
         }
     }
 
-    /// How many numbers each unit keeps.
-    pub fn kept(self) -> usize {
+    /// Numbers of state per unit.
+    pub fn state_len(self) -> usize {
         match self {
             Self::Lstm => 2,
             Self::Gru => 1,
@@ -121,82 +121,77 @@ impl Cell {
     }
 }
 
-/// What a network remembers, between its dense layers and its outputs.
+/// Recurrent layers between the dense layers and the outputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MemorySpec {
-    /// How.
+pub struct RecurrentSpec {
+    /// Kind of cell.
     pub cell: Cell,
-    /// Units of a layer.
+    /// Units per layer.
     pub size: usize,
-    /// Layers, one on top of the other.
+    /// Number of stacked layers.
     pub layers: usize,
 }
 
-impl MemorySpec {
-    /// How many numbers one row's memory has.
-    pub fn len(&self) -> usize {
-        self.layers * self.size * self.cell.kept()
-    }
-
-    /// Whether there is nothing to remember with.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
+impl RecurrentSpec {
+    /// Numbers of recurrent state per row.
+    pub fn state_len(&self) -> usize {
+        self.layers * self.size * self.cell.state_len()
     }
 }
 
-/// A policy.
+/// Spec of a policy.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PolicySpec {
-    /// How observations are encoded.
+    /// Encoder of observations.
     pub encoder: EncoderSpec,
     /// Sizes of the dense layers.
     pub hidden: Vec<usize>,
-    /// What stands between them.
+    /// Activation function.
     pub activation: Activation,
-    /// Whether value and policy share the dense layers.
+    /// Whether policy and value share the trunk.
     pub shared: bool,
-    /// What it remembers; with layers that are not shared, policy and value each have a memory of their own.
-    pub memory: Option<MemorySpec>,
-    /// How actions are drawn.
+    /// Recurrent layers, if any; without a shared trunk, policy and value each have their own.
+    pub recurrent: Option<RecurrentSpec>,
+    /// Distribution of actions.
     pub head: Head,
 }
 
-/// What an array is to its network.
+/// Role of an array in its network, which decides its layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Weights between dense layers, kept input by input.
+    /// Weights of a dense layer, a row per input.
     Dense,
     /// A table with a row per state.
     Table,
-    /// Weights of the outputs, kept output by output.
+    /// Weights of the output layer, a row per output.
     Outputs,
     /// One number per unit.
     Vector,
-    /// Weights of a memory's gates: panels of one block of units, in each input by input, in each gate by gate.
+    /// Weights of a number of gates: panels of one block of units, ordered by input, then by gate.
     Gates(usize),
-    /// Biases of a memory's gates, in panels like their weights.
+    /// Biases of a number of gates, in panels like their weights.
     GateBias(usize),
 }
 
 /// A named array of parameters. Rows are padded to whole blocks; padding is zero and stays zero.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Array {
-    /// Its name in checkpoints.
+    /// Name in checkpoints.
     pub name: String,
-    /// What it is.
+    /// Role.
     pub role: Role,
-    /// Its first element.
+    /// Index of the first element.
     pub offset: usize,
-    /// Rows as kept.
+    /// Number of rows.
     pub rows: usize,
-    /// Columns that mean something.
+    /// Number of columns, without padding.
     pub cols: usize,
-    /// From a row to the next.
+    /// Distance between rows.
     pub stride: usize,
 }
 
 impl Array {
-    /// Its shape in checkpoints: `[outputs, inputs]` for weights, as torch has it.
+    /// Shape in checkpoints: `[outputs, inputs]` for weights, as in torch.
     pub fn shape(&self) -> Vec<usize> {
         match self.role {
             Role::Dense | Role::Gates(_) => vec![self.cols, self.rows],
@@ -205,15 +200,16 @@ impl Array {
         }
     }
 
-    /// Where its elements lie, in the order of checkpoints.
-    pub fn places(&self) -> impl Iterator<Item = usize> + '_ {
-        let across = matches!(self.role, Role::Dense | Role::Gates(_) | Role::GateBias(_));
-        let (outer, inner) = if across { (self.cols, self.rows) } else { (self.rows, self.cols) };
-        (0..outer).flat_map(move |i| (0..inner).map(move |j| if across { self.place(i, j) } else { self.place(j, i) }))
+    /// Indices of the elements, in the order of checkpoints.
+    pub fn indices(&self) -> impl Iterator<Item = usize> + '_ {
+        let transposed = matches!(self.role, Role::Dense | Role::Gates(_) | Role::GateBias(_));
+        let (outer, inner) = if transposed { (self.cols, self.rows) } else { (self.rows, self.cols) };
+        (0..outer)
+            .flat_map(move |i| (0..inner).map(move |j| if transposed { self.index(i, j) } else { self.index(j, i) }))
     }
 
-    /// Where the element of a column and a row lies.
-    pub fn place(&self, col: usize, row: usize) -> usize {
+    /// Index of the element of a column and a row.
+    pub fn index(&self, col: usize, row: usize) -> usize {
         self.offset
             + match self.role {
                 Role::Gates(gates) | Role::GateBias(gates) => {
@@ -226,22 +222,22 @@ impl Array {
     }
 }
 
-/// The length of a row of `n` numbers.
+/// Length of a row of `n` numbers, padded to whole blocks.
 pub fn padded(n: usize) -> usize {
     n.next_multiple_of(BLOCK)
 }
 
-/// Hands out places in the vector of parameters.
+/// Allocator of arrays in the vector of parameters.
 #[derive(Default)]
 pub struct Arrays {
-    /// All arrays so far.
+    /// Arrays so far.
     pub list: Vec<Array>,
-    /// How many numbers they take.
+    /// Their total size.
     pub total: usize,
 }
 
 impl Arrays {
-    /// A new array; gives its offset.
+    /// Add an array; returns its offset.
     pub fn add(&mut self, name: String, role: Role, rows: usize, cols: usize) -> usize {
         let stride = match role {
             Role::Gates(gates) | Role::GateBias(gates) => gates * padded(cols / gates),

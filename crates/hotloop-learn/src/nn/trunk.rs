@@ -1,4 +1,4 @@
-//! The trunk: dense layers from the encoder's features to the rows that the memory or the heads read.
+//! The trunk: dense layers from the encoder's features to the rows that the recurrent layers or the heads read.
 
 use hotloop_core::simd::Simd;
 
@@ -20,15 +20,15 @@ struct Layer {
     transposed: Option<usize>,
 }
 
-/// Dense layers with their places in the parameters.
+/// Dense layers with their offsets in the parameters.
 #[derive(Clone, Debug)]
 pub struct Trunk {
     layers: Vec<Layer>,
     /// Whether the encoder's features are outputs of the activation.
     activated: bool,
-    /// Numbers of the transposed weights.
+    /// Size of the transposed weights.
     pub transposed_len: usize,
-    /// Numbers of a row of its outputs.
+    /// Number of outputs.
     pub outputs: usize,
 }
 
@@ -75,7 +75,10 @@ impl Trunk {
             trunk.layers.push(Layer { inputs, outputs, weights, bias, transposed });
             trunk.outputs = outputs;
         }
-        assert!(trunk.activated || !trunk.layers.is_empty(), "memory and heads read outputs of an activation");
+        assert!(
+            trunk.activated || !trunk.layers.is_empty(),
+            "recurrent layers and heads read outputs of an activation"
+        );
         trunk
     }
 

@@ -37,7 +37,7 @@ impl Gae {
     /// Fills advantage, target and weight of at most [`TILE`] rows.
     ///
     /// # Safety
-    /// Nobody else uses these rows of the rollout.
+    /// No other thread uses these rows of the rollout.
     pub unsafe fn rows(&self, rollout: Views<'_>, horizon: usize, row: usize, count: usize) {
         let mut rows = [Later::default(); TILE];
         let rows = &mut rows[..count];

@@ -7,9 +7,9 @@ use super::loss::{Batch, Terms, loss};
 use super::rollout::Rollout;
 use super::update::Chunk;
 use crate::features::Features;
-use crate::nn::memory::StateGradient;
 use crate::nn::net::TILE;
 use crate::nn::policy::{Policy, PolicyWork};
+use crate::nn::recurrent::StateGradient;
 
 /// Sequences per tile.
 pub fn sequences(policy: &Policy) -> usize {

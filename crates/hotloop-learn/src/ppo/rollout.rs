@@ -140,7 +140,7 @@ impl<'a, T> View<'a, T> {
     /// The entries of `count` rows from `row` on, at one step; empty if the rollout has no such array.
     ///
     /// # Safety
-    /// Nobody else uses these entries while the slice lives.
+    /// No other thread uses these entries while the slice lives.
     pub unsafe fn part(&self, step: usize, row: usize, count: usize) -> &'a mut [T] {
         if self.len == 0 {
             return &mut [];
@@ -154,7 +154,7 @@ impl<'a, T> View<'a, T> {
     /// The whole array.
     ///
     /// # Safety
-    /// Nobody else uses the array while the slice lives.
+    /// No other thread uses the array while the slice lives.
     pub unsafe fn whole(&self) -> &'a mut [T] {
         // SAFETY: the caller's promise.
         unsafe { std::slice::from_raw_parts_mut(self.base, self.len) }

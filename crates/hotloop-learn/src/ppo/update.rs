@@ -139,7 +139,7 @@ impl PpoUpdate {
         for epoch in 0..settings.epochs {
             let mut means = Means::default();
             self.shuffle(rollout, stream.fold(epoch as u32), isa, threads);
-            let size = match policy.spec.memory {
+            let size = match policy.spec.recurrent {
                 Some(_) => (settings.minibatch_size / rollout.sequence_length).max(1),
                 None => settings.minibatch_size,
             };

@@ -1,33 +1,33 @@
-//! What a worker counts: finished episodes and how far values moved.
+//! Statistics of a worker: finished episodes and temporal-difference errors.
 
-/// Returns of the last episodes that are kept.
+/// Number of episodes whose return and length are kept.
 const RECENT: usize = 4096;
 
-/// Sums since they were last taken.
+/// Statistics since they were last taken.
 #[derive(Clone, Debug)]
-pub struct Tally {
+pub struct Counters {
     /// Finished episodes.
     pub episodes: u64,
-    /// Their decisions.
+    /// Total length of finished episodes, in decisions.
     pub length: u64,
-    /// The sum of their returns.
+    /// Sum of their returns.
     pub total: f64,
-    /// The sum of their squared returns.
+    /// Sum of their squared returns.
     pub square: f64,
-    /// The smallest return.
+    /// Smallest return.
     pub min: f64,
-    /// The largest return.
+    /// Largest return.
     pub max: f64,
-    /// How many reached what they were to reach.
+    /// Number of successful episodes.
     pub successes: u64,
-    /// The sum of the sizes of all errors learned from.
+    /// Sum of absolute temporal-difference errors.
     pub error: f64,
-    /// How many there were.
+    /// Number of updates.
     pub updates: u64,
     recent: Vec<(f32, u32)>,
 }
 
-impl Default for Tally {
+impl Default for Counters {
     fn default() -> Self {
         Self {
             episodes: 0,
@@ -44,10 +44,10 @@ impl Default for Tally {
     }
 }
 
-impl Tally {
-    /// Counts an episode of one seat.
+impl Counters {
+    /// Count an episode of one seat.
     #[inline(always)]
-    pub fn episode(&mut self, total: f32, length: u32, success: bool) {
+    pub fn count_episode(&mut self, total: f32, length: u32, success: bool) {
         self.recent[self.episodes as usize % RECENT] = (total, length);
         self.episodes += 1;
         self.length += u64::from(length);
@@ -65,7 +65,7 @@ impl Tally {
         (count.saturating_sub(RECENT)..count).map(|i| self.recent[i % RECENT]).collect()
     }
 
-    /// Adds another's sums; its returns are not taken over.
+    /// Add the sums of another worker; the recent episodes stay this worker's.
     pub fn add(&mut self, other: &Self) {
         self.episodes += other.episodes;
         self.length += other.length;

@@ -1,7 +1,8 @@
-//! The runtimes: one thread, threads that share a table without locks, threads with tables of their own that are merged.
+//! Runtimes of the learner: one thread, threads that share a table without locks, threads with private tables that are
+//! merged.
 //!
-//! Work is handed out in small pieces to whoever is free, so a slow core does not hold the others. With one thread a run
-//! is a function of options, settings and seed; with more it is not.
+//! Steps are handed out in small chunks to whichever thread is free, so a slow core does not hold up the others. With one
+//! thread a run is a function of options, settings and seed; with more it is not.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -13,141 +14,141 @@ use hotloop_core::options::Options;
 use hotloop_core::parallel::run_scoped;
 use hotloop_core::simd::Isa;
 
-use super::counters::Tally;
+use super::algorithm::TdSettings;
+use super::counters::Counters;
 use super::merge;
-use super::rule::Rule;
 use super::table::Table;
 use super::td_learner::TdLearner;
-use super::view::{self, View, Work};
+use super::view::{self, TableWork, View};
 use super::worker::{self, Worker};
 
-/// Steps that are handed out at once.
-pub const PIECE: usize = 1024;
-/// States that a piece can bring at most: each step's next one, and the first of a new episode.
-const NEW_STATES: usize = 2 * PIECE;
+/// Steps per chunk of work.
+pub const CHUNK: usize = 1024;
+/// Maximum number of new states per chunk: each step's next state, and the first of a new episode.
+const NEW_STATES: usize = 2 * CHUNK;
 
-/// How threads share the work.
+/// Whether threads share a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sharing {
-    /// All use one table, or there is only one thread.
-    Table,
-    /// Each has its own, merged after every iteration.
-    Nothing,
+pub enum TableSharing {
+    /// All threads use one table, or there is only one thread.
+    Shared,
+    /// Each thread has a table of its own; they are merged after every iteration.
+    Private,
 }
 
-/// What an engine is made of.
-pub struct Plan {
-    /// How it learns.
-    pub rule: Rule,
-    /// Steps of an iteration.
+/// Settings of an engine.
+pub struct EngineSettings {
+    /// Settings of the learner.
+    pub learner: TdSettings,
+    /// Steps per iteration.
     pub iteration: usize,
-    /// Threads.
+    /// Number of threads.
     pub threads: usize,
-    /// What they share.
-    pub sharing: Sharing,
-    /// Steps until an episode is cut short.
+    /// Whether they share a table.
+    pub sharing: TableSharing,
+    /// Maximum length of an episode; longer ones are truncated.
     pub max_steps: u32,
-    /// The seed.
+    /// Seed.
     pub seed: u64,
-    /// Which attempt of the run it is.
+    /// Attempt of the run, a part of every random key.
     pub attempt: u32,
-    /// The first worker's number among those of all processes.
+    /// Index of the first worker among those of all processes.
     pub first_worker: u32,
-    /// The instructions to use; results are the same.
+    /// Instruction set; results do not depend on it.
     pub isa: Isa,
 }
 
-/// An engine of any env.
-pub trait Learns: Send {
-    /// Makes up to so many iterations, none of which begins after the time is up; how many were made.
+/// An engine for any env.
+pub trait TabularEngine: Send {
+    /// Run up to `iterations` iterations, none of which begins after `time` has passed; returns their number.
     fn advance(&mut self, iterations: usize, time: Duration) -> usize;
-    /// The table.
+    /// Table.
     fn table(&self) -> &Table;
-    /// Puts another table in place of the engine's.
+    /// Replace the table.
     fn set_table(&mut self, table: Table);
-    /// Takes over what another process learned.
+    /// Merge the changes of another process.
     fn absorb(&mut self, changes: &merge::Changes) -> Result<()>;
-    /// What was counted since the last time, and each worker's last returns with their lengths.
-    fn tally(&mut self) -> (Tally, Vec<(f32, u32)>);
+    /// Take the statistics since the last call, with returns and lengths of each worker's recent episodes.
+    fn take_counters(&mut self) -> (Counters, Vec<(f32, u32)>);
     /// Steps made by all threads.
     fn steps(&self) -> u64;
-    /// All but the table.
+    /// Serialise everything except the table.
     fn save(&mut self) -> Vec<u8>;
-    /// Goes to what was saved; the table must be in place.
+    /// Restore what `save` returned; the table must be set before.
     fn load(&mut self, bytes: &[u8]) -> Result<()>;
-    /// Bytes of all tables.
+    /// Size of all tables in bytes.
     fn bytes(&self) -> u128;
 }
 
 /// Workers and their tables.
 pub struct Engine<E> {
-    plan: Plan,
+    settings: EngineSettings,
     tables: Vec<Table>,
     workers: Vec<Worker<E>>,
     steps: u64,
 }
 
 impl<E: Discrete> Engine<E> {
-    /// With nothing learned yet.
-    pub fn new(options: &Options, plan: Plan, table: Table) -> Self {
-        let workers = (0..plan.threads as u32).map(|worker| {
-            let mind = TdLearner::new(plan.rule, plan.seed, plan.attempt, plan.first_worker + worker);
-            Worker::new(options, mind, plan.max_steps)
+    /// Create an engine that starts from this table.
+    pub fn new(options: &Options, settings: EngineSettings, table: Table) -> Self {
+        let EngineSettings { learner, seed, attempt, first_worker, .. } = settings;
+        let workers = (0..settings.threads as u32).map(|worker| {
+            let learner = TdLearner::new(learner, seed, attempt, first_worker + worker);
+            Worker::new(options, learner, settings.max_steps)
         });
-        let mut engine = Self { workers: workers.collect(), tables: Vec::new(), plan, steps: 0 };
+        let mut engine = Self { workers: workers.collect(), tables: Vec::new(), settings, steps: 0 };
         engine.set_table(table);
         engine
     }
 
     fn iterate(&mut self) {
-        let work = Claims { next: AtomicUsize::new(0), first: self.steps, steps: self.plan.iteration };
-        let isa = self.plan.isa;
+        let queue = StepQueue { next: AtomicUsize::new(0), first: self.steps, steps: self.settings.iteration };
+        let isa = self.settings.isa;
         if self.tables.len() == 1 && self.workers.len() > 1 {
-            self.share_table(&work);
+            self.run_shared(&queue);
         } else if let ([table], [worker]) = (&mut self.tables[..], &mut self.workers[..]) {
-            alone(worker, table, &work, isa);
+            run_exclusive(worker, table, &queue, isa);
         } else {
-            let (pairs, work) = (self.workers.iter_mut().zip(&mut self.tables), &work);
-            run_scoped(pairs.map(|(worker, table)| move || alone(worker, table, work, isa)));
+            let (pairs, queue) = (self.workers.iter_mut().zip(&mut self.tables), &queue);
+            run_scoped(pairs.map(|(worker, table)| move || run_exclusive(worker, table, queue, isa)));
             merge::merge(&mut self.tables);
-            self.settle();
+            self.refresh_rows();
         }
-        self.steps += self.plan.iteration as u64;
+        self.steps += self.settings.iteration as u64;
     }
 
-    fn share_table(&mut self, work: &Claims) {
+    fn run_shared(&mut self, queue: &StepQueue) {
         let reserve = NEW_STATES * self.workers.len();
-        let isa = self.plan.isa;
+        let isa = self.settings.isa;
         loop {
-            while !self.tables[0].has_room(reserve) {
-                self.tables[0].grow();
-                self.settle();
+            if self.tables[0].reserve(reserve) {
+                self.refresh_rows();
             }
             let table = &self.tables[0];
-            let together = |worker: &mut Worker<E>| {
+            let run = |worker: &mut Worker<E>| {
                 while table.has_room(reserve)
-                    && let Some((first, steps)) = work.claim()
+                    && let Some((first, steps)) = queue.claim()
                 {
-                    view::with(table, false, Run { worker, first, steps, isa });
+                    view::dispatch(table, false, Run { worker, first, steps, isa });
                 }
             };
-            run_scoped(self.workers.iter_mut().map(|worker| move || together(worker)));
-            if work.is_done() {
+            run_scoped(self.workers.iter_mut().map(|worker| move || run(worker)));
+            if queue.is_empty() {
                 return;
             }
         }
     }
 
-    /// Finds all rows again.
-    fn settle(&mut self) {
+    /// Look up all workers' rows again.
+    fn refresh_rows(&mut self) {
         let tables = self.tables.iter().cycle();
         for (worker, table) in self.workers.iter_mut().zip(tables) {
-            view::with(table, true, Settle { worker });
+            view::dispatch(table, true, RefreshRows { worker });
         }
     }
 }
 
-impl<E: Discrete> Learns for Engine<E> {
+impl<E: Discrete> TabularEngine for Engine<E> {
     fn advance(&mut self, iterations: usize, time: Duration) -> usize {
         let start = Instant::now();
         let mut done = 0;
@@ -163,30 +164,28 @@ impl<E: Discrete> Learns for Engine<E> {
     }
 
     fn set_table(&mut self, table: Table) {
-        let copies = if self.plan.sharing == Sharing::Nothing { self.plan.threads } else { 1 };
+        let copies = if self.settings.sharing == TableSharing::Private { self.settings.threads } else { 1 };
         self.tables = (1..copies).map(|_| table.converted(table.shape)).collect();
         self.tables.insert(0, table);
         for table in &mut self.tables {
-            while !table.has_room(NEW_STATES) {
-                table.grow();
-            }
+            table.reserve(NEW_STATES);
         }
-        self.settle();
+        self.refresh_rows();
     }
 
     fn absorb(&mut self, changes: &merge::Changes) -> Result<()> {
         merge::absorb(&mut self.tables[0], changes)?;
-        self.settle();
+        self.refresh_rows();
         Ok(())
     }
 
-    fn tally(&mut self) -> (Tally, Vec<(f32, u32)>) {
-        let mut sum = Tally::default();
+    fn take_counters(&mut self) -> (Counters, Vec<(f32, u32)>) {
+        let mut sum = Counters::default();
         let mut recent = Vec::new();
         for worker in &mut self.workers {
-            let told = worker.take_tally();
-            sum.add(&told);
-            recent.extend(told.recent());
+            let counters = worker.take_counters();
+            sum.add(&counters);
+            recent.extend(counters.recent());
         }
         (sum, recent)
     }
@@ -207,14 +206,14 @@ impl<E: Discrete> Learns for Engine<E> {
         let mut from = Reader::new(bytes);
         let count = from.u32()? as usize;
         self.steps = from.u64()?;
-        // Another number of threads: who is there goes on, others begin anew.
+        // The number of threads may have changed: saved workers resume, additional ones start new episodes.
         for worker in self.workers.iter_mut().take(count) {
             worker.load(&mut from)?;
         }
         if count <= self.workers.len() && from.left() != 0 {
-            return input("the state of the envs has more bytes than it should");
+            return input("the state of the envs has trailing bytes");
         }
-        self.settle();
+        self.refresh_rows();
         Ok(())
     }
 
@@ -223,32 +222,31 @@ impl<E: Discrete> Learns for Engine<E> {
     }
 }
 
-/// The steps of an iteration, handed out piece by piece.
-struct Claims {
+/// The steps of an iteration, handed out in chunks.
+struct StepQueue {
     next: AtomicUsize,
     first: u64,
     steps: usize,
 }
 
-impl Claims {
-    /// The next piece: its first step among all steps, and how many.
+impl StepQueue {
+    /// Claim the next chunk; returns the index of its first step in the run, and its length.
     fn claim(&self) -> Option<(u64, usize)> {
-        let begin = self.next.fetch_add(PIECE, Relaxed);
-        (begin < self.steps).then(|| (self.first + begin as u64, PIECE.min(self.steps - begin)))
+        let begin = self.next.fetch_add(CHUNK, Relaxed);
+        (begin < self.steps).then(|| (self.first + begin as u64, CHUNK.min(self.steps - begin)))
     }
 
-    fn is_done(&self) -> bool {
+    fn is_empty(&self) -> bool {
         self.next.load(Relaxed) >= self.steps
     }
 }
 
-fn alone<E: Discrete>(worker: &mut Worker<E>, table: &mut Table, work: &Claims, isa: Isa) {
-    while let Some((first, steps)) = work.claim() {
-        while !table.has_room(NEW_STATES) {
-            table.grow();
-            view::with(table, true, Settle { worker });
+fn run_exclusive<E: Discrete>(worker: &mut Worker<E>, table: &mut Table, queue: &StepQueue, isa: Isa) {
+    while let Some((first, steps)) = queue.claim() {
+        if table.reserve(NEW_STATES) {
+            view::dispatch(table, true, RefreshRows { worker });
         }
-        view::with(table, true, Run { worker, first, steps, isa });
+        view::dispatch(table, true, Run { worker, first, steps, isa });
     }
 }
 
@@ -259,9 +257,9 @@ struct Run<'a, E> {
     isa: Isa,
 }
 
-impl<E: Discrete> Work for Run<'_, E> {
+impl<E: Discrete> TableWork for Run<'_, E> {
     type Output = ();
-    /// So are those of all native envs.
+    /// Native envs have at most sixteen actions.
     const NARROW: bool = true;
 
     fn run<V: View>(self, view: V) {
@@ -269,14 +267,14 @@ impl<E: Discrete> Work for Run<'_, E> {
     }
 }
 
-struct Settle<'a, E> {
+struct RefreshRows<'a, E> {
     worker: &'a mut Worker<E>,
 }
 
-impl<E: Discrete> Work for Settle<'_, E> {
+impl<E: Discrete> TableWork for RefreshRows<'_, E> {
     type Output = ();
 
     fn run<V: View>(self, view: V) {
-        self.worker.settle(view);
+        self.worker.refresh_rows(view);
     }
 }

@@ -1,34 +1,35 @@
-//! What can be known without playing: the best values of a task that is a table, and what a policy earns in it.
+//! Exact solutions of finite Markov decision processes by dynamic programming: optimal values, and a policy's expected
+//! return.
 
-/// A task in plain arrays; see `hotloop_envs::table::Table`, which has these.
+/// A finite Markov decision process as plain arrays; see `hotloop_envs::table::Table`, which has them.
 #[derive(Clone, Copy)]
-pub struct Task<'a> {
-    /// Actions of every state.
+pub struct Mdp<'a> {
+    /// Actions per state.
     pub actions: usize,
-    /// Where the outcomes of each state and action begin; one more at the end.
+    /// Index of the first outcome of each state and action, and the number of outcomes.
     pub offsets: &'a [u32],
-    /// Each outcome's probability.
+    /// Probability of each outcome.
     pub probability: &'a [f64],
-    /// Each outcome's next state.
+    /// Next state of each outcome.
     pub next: &'a [u32],
-    /// Each outcome's reward.
+    /// Reward of each outcome.
     pub reward: &'a [f32],
     /// Whether each outcome ends the episode.
     pub terminated: &'a [bool],
-    /// How likely an episode starts in each state.
+    /// Probability that an episode starts in each state.
     pub start: &'a [f64],
     /// Whether an episode that ends in this state is a success.
     pub goal: &'a [bool],
-    /// Which actions are legal, by state; empty when all are.
+    /// Legal actions, by state; empty if all are.
     pub legal: &'a [bool],
 }
 
-const MOST_SWEEPS: usize = 100_000;
-/// What an episode still going on can be worth when it is left alone.
+const MAX_SWEEPS: usize = 100_000;
+/// Probability of unfinished episodes at which the evaluation of a policy stops.
 const NEGLIGIBLE: f64 = 1e-15;
 
-impl Task<'_> {
-    /// How many states there are.
+impl Mdp<'_> {
+    /// Number of states.
     pub fn states(&self) -> usize {
         self.start.len()
     }
@@ -43,18 +44,18 @@ impl Task<'_> {
     }
 
     fn value(&self, values: &[f64], gamma: f64, state: usize, action: usize) -> f64 {
-        let worth = |at: usize| {
+        let expected = |at: usize| {
             let next = if self.terminated[at] { 0.0 } else { values[self.next[at] as usize] };
             self.probability[at] * (f64::from(self.reward[at]) + gamma * next)
         };
-        self.outcomes(state, action).map(worth).sum()
+        self.outcomes(state, action).map(expected).sum()
     }
 
-    /// The best value of every legal action, by value iteration; others have minus infinity.
-    pub fn best_values(&self, gamma: f64, tolerance: f64) -> Result<Vec<f64>, String> {
+    /// Optimal value of every state and action, by value iteration; minus infinity for illegal actions.
+    pub fn optimal_values(&self, gamma: f64, tolerance: f64) -> Result<Vec<f64>, String> {
         let legal = |state: usize| (0..self.actions).filter(move |action| self.is_legal(state, *action));
         let mut values = vec![0.0; self.states()];
-        for _ in 0..MOST_SWEEPS {
+        for _ in 0..MAX_SWEEPS {
             let mut change: f64 = 0.0;
             for state in 0..self.states() {
                 let best = legal(state)
@@ -75,80 +76,81 @@ impl Task<'_> {
                 return Ok((0..self.states() * self.actions).map(value).collect());
             }
         }
-        Err(format!("value iteration did not settle within {MOST_SWEEPS} sweeps at a discount of {gamma}"))
+        Err(format!("value iteration did not converge within {MAX_SWEEPS} sweeps at a discount of {gamma}"))
     }
 
-    /// The states in which a decision may have to be made, whatever was decided before.
+    /// States that some policy reaches and has to act in.
     pub fn reachable(&self) -> Vec<bool> {
         let every = |state: usize| (0..self.actions).filter(move |action| self.is_legal(state, *action)).collect();
-        self.reached(every)
+        self.reachable_by(every)
     }
 
-    fn reached(&self, choices: impl Fn(usize) -> Vec<usize>) -> Vec<bool> {
-        let mut seen: Vec<bool> = self.start.iter().map(|p| *p > 0.0).collect();
-        let mut open: Vec<usize> = (0..seen.len()).filter(|state| seen[*state]).collect();
+    fn reachable_by(&self, choices: impl Fn(usize) -> Vec<usize>) -> Vec<bool> {
+        let mut reachable: Vec<bool> = self.start.iter().map(|p| *p > 0.0).collect();
+        let mut open: Vec<usize> = (0..reachable.len()).filter(|state| reachable[*state]).collect();
         while let Some(state) = open.pop() {
             for at in choices(state).into_iter().flat_map(|action| self.outcomes(state, action)) {
                 let next = self.next[at] as usize;
-                if !self.terminated[at] && !seen[next] && self.probability[at] > 0.0 {
-                    seen[next] = true;
+                if !self.terminated[at] && !reachable[next] && self.probability[at] > 0.0 {
+                    reachable[next] = true;
                     open.push(next);
                 }
             }
         }
-        seen
+        reachable
     }
 
-    /// What a policy earns, with an action for every state, in episodes of at most `limit` steps.
-    pub fn earns(&self, policy: &[u32], limit: usize) -> Earnings {
+    /// Evaluate a deterministic policy, an action per state, in episodes of at most `limit` steps.
+    pub fn evaluate(&self, policy: &[u32], limit: usize) -> PolicyEvaluation {
         let has_goals = self.goal.contains(&true);
-        let mut here = self.start.to_vec();
-        let mut found = Earnings { mean: 0.0, length: 0.0, success: 0.0, worst: f64::INFINITY, left: 0.0 };
+        let mut occupancy = self.start.to_vec();
+        let mut result =
+            PolicyEvaluation { mean: 0.0, length: 0.0, success: 0.0, worst: f64::INFINITY, unfinished: 0.0 };
         for _ in 0..limit {
-            let mut there = vec![0.0; here.len()];
-            let (mut going, mut on) = (0.0, 0.0);
-            for (state, mass) in here.iter().enumerate().filter(|(_, mass)| **mass > 0.0) {
-                going += mass;
+            let mut next = vec![0.0; occupancy.len()];
+            let (mut deciding, mut unfinished) = (0.0, 0.0);
+            for (state, mass) in occupancy.iter().enumerate().filter(|(_, mass)| **mass > 0.0) {
+                deciding += mass;
                 for at in self.outcomes(state, policy[state] as usize) {
-                    let chance = mass * self.probability[at];
-                    found.mean += chance * f64::from(self.reward[at]);
+                    let probability = mass * self.probability[at];
+                    result.mean += probability * f64::from(self.reward[at]);
                     let success = if has_goals { self.goal[self.next[at] as usize] } else { self.reward[at] > 0.0 };
                     if self.terminated[at] {
-                        found.success += if success { chance } else { 0.0 };
+                        result.success += if success { probability } else { 0.0 };
                     } else {
-                        there[self.next[at] as usize] += chance;
-                        on += chance;
+                        next[self.next[at] as usize] += probability;
+                        unfinished += probability;
                     }
                 }
             }
-            found.length += going;
-            found.left = on;
-            here = there;
-            if on < NEGLIGIBLE {
+            result.length += deciding;
+            result.unfinished = unfinished;
+            occupancy = next;
+            if unfinished < NEGLIGIBLE {
                 break;
             }
         }
-        let seen = self.reached(|state| vec![policy[state] as usize]);
-        for state in (0..seen.len()).filter(|state| seen[*state]) {
+        let reachable = self.reachable_by(|state| vec![policy[state] as usize]);
+        for state in (0..reachable.len()).filter(|state| reachable[*state]) {
             for at in self.outcomes(state, policy[state] as usize) {
-                found.worst = found.worst.min(f64::from(self.reward[at]));
+                result.worst = result.worst.min(f64::from(self.reward[at]));
             }
         }
-        found
+        result
     }
 }
 
-/// What a policy earns, exactly.
+/// Exact statistics of a policy's episodes.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Earnings {
-    /// The expected return, undiscounted.
+pub struct PolicyEvaluation {
+    /// Expected undiscounted return.
     pub mean: f64,
-    /// The expected number of decisions.
+    /// Expected number of decisions.
     pub length: f64,
-    /// The chance to end in success.
+    /// Probability of success.
     pub success: f64,
-    /// The lowest reward of any outcome that can come up at all.
+    /// Lowest reward of any possible outcome.
     pub worst: f64,
-    /// The chance that an episode is not over at the limit.
-    pub left: f64,
+    /// Probability that an episode is not finished after `limit` steps.
+    pub unfinished: f64,
 }

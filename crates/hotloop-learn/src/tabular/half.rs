@@ -1,23 +1,23 @@
-//! Numbers of 16 bits (IEEE half precision), rounded up or down by chance so that many small changes are not lost.
+//! IEEE half precision with stochastic rounding, which keeps many small updates from being lost.
 
 const SHRINK: f32 = f32::from_bits((127 - 112) << 23);
 const GROW: f32 = f32::from_bits((127 + 112) << 23);
-/// The largest of them.
+/// Largest finite value.
 pub const MOST: f32 = 65_504.0;
 
-/// The number that these bits stand for.
+/// Decode half-precision bits.
 #[inline(always)]
 pub fn decode(bits: u16) -> f32 {
     let size = f32::from_bits(u32::from(bits & 0x7fff) << 13) * GROW;
     f32::from_bits(size.to_bits() | u32::from(bits & 0x8000) << 16)
 }
 
-/// Whether these bits are a number, not an infinity or NaN.
+/// Whether these bits are finite: not an infinity, not NaN.
 pub fn is_finite(bits: u16) -> bool {
     bits & 0x7fff <= 0x7bff
 }
 
-/// The numbers of a block.
+/// Decode a block.
 #[inline(always)]
 pub fn decode_all(bits: &[u16; 16]) -> [f32; 16] {
     let mut numbers = [0.0; 16];
@@ -27,7 +27,7 @@ pub fn decode_all(bits: &[u16; 16]) -> [f32; 16] {
     numbers
 }
 
-/// The bits of one of the two nearest numbers; the nearer one is the likelier, so that the mean is exact.
+/// Round to one of the two nearest values with random bits: the nearer one is the more probable, so the mean is exact.
 #[inline(always)]
 pub fn encode(x: f32, dither: u32) -> u16 {
     let size = (x.abs().min(MOST) * SHRINK).to_bits();

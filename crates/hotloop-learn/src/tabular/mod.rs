@@ -1,18 +1,18 @@
-//! Learning tables of values: envs and learner in one loop, on one thread or many.
+//! Tabular temporal-difference learning: envs and learner in one loop, on one thread or many.
 //!
-//! A [`engine::Engine`] has workers, each with a few envs and a [`mind`] of its own ([`worker`]); they read and write a
-//! [`table::Table`] through a view of its kind. [`rule`] has the algorithms, [`choice`] the policy, [`exact`] what can be
-//! known by enumeration instead.
+//! An [`engine::Engine`] has [`worker`]s, each with a few envs and a [`td_learner::TdLearner`]; they read and write a
+//! [`table::Table`] through a [`view`] of its kind. [`algorithm`] has the update targets, [`epsilon_greedy`] the policy,
+//! [`exact`] solves small tasks by dynamic programming.
 
-pub mod choice;
+pub mod algorithm;
 pub mod counters;
 pub mod engine;
+pub mod epsilon_greedy;
 pub mod exact;
 pub mod external;
 pub mod half;
 pub mod merge;
 pub mod replay;
-pub mod rule;
 pub mod schedule;
 pub mod table;
 pub mod td_learner;

@@ -1,25 +1,25 @@
-//! Transitions that are kept: until a batch is full, or to be learned from again.
+//! Stored transitions: batches and the replay buffer.
 
 use hotloop_core::codec::{Reader, Writer};
 use hotloop_core::error::Result;
 
-/// One transition, by states and not by rows, which move when a table grows.
+/// A transition. It holds states instead of rows, which move when a table grows.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Transition {
-    /// Where it began.
+    /// State.
     pub state: u64,
-    /// What was done.
+    /// Action.
     pub action: usize,
-    /// What it earned.
+    /// Reward.
     pub reward: f32,
-    /// Where it led.
+    /// Next state.
     pub next: u64,
-    /// What may be done there.
+    /// Legal actions in the next state, a bit each.
     pub legal: u64,
-    /// What was done there, as far as that matters.
+    /// Action chosen in the next state, for SARSA.
     pub next_action: usize,
-    /// 1, or 0 if the episode ended there.
-    pub alive: f32,
+    /// 1, or 0 if the episode ended.
+    pub nonterminal: f32,
 }
 
 impl Transition {
@@ -30,7 +30,7 @@ impl Transition {
         out.u64(self.next);
         out.u64(self.legal);
         out.u32(self.next_action as u32);
-        out.f32(self.alive);
+        out.f32(self.nonterminal);
     }
 
     fn load(from: &mut Reader<'_>) -> Result<Self> {
@@ -41,50 +41,50 @@ impl Transition {
             next: from.u64()?,
             legal: from.u64()?,
             next_action: from.u32()? as usize,
-            alive: from.f32()?,
+            nonterminal: from.f32()?,
         })
     }
 }
 
-/// The last so many transitions.
+/// A ring buffer of transitions.
 #[derive(Default)]
-pub struct Replay {
-    kept: Vec<Transition>,
+pub struct ReplayBuffer {
+    transitions: Vec<Transition>,
     oldest: usize,
 }
 
-impl Replay {
-    /// Keeps one more; the oldest goes if there are `most`.
-    pub fn push(&mut self, transition: Transition, most: usize) {
-        if self.kept.len() < most {
-            self.kept.push(transition);
+impl ReplayBuffer {
+    /// Add a transition; it replaces the oldest if the buffer holds `capacity`.
+    pub fn push(&mut self, transition: Transition, capacity: usize) {
+        if self.transitions.len() < capacity {
+            self.transitions.push(transition);
         } else {
-            self.kept[self.oldest] = transition;
-            self.oldest = (self.oldest + 1) % most;
+            self.transitions[self.oldest] = transition;
+            self.oldest = (self.oldest + 1) % capacity;
         }
     }
 
-    /// Any of them, by 32 random bits.
-    pub fn pick(&self, bits: u32) -> Transition {
-        self.kept[((u64::from(bits) * self.kept.len() as u64) >> 32) as usize]
+    /// Sample a transition with 32 random bits.
+    pub fn sample(&self, bits: u32) -> Transition {
+        self.transitions[((u64::from(bits) * self.transitions.len() as u64) >> 32) as usize]
     }
 
-    /// All of them, as they were pushed.
-    pub fn into_kept(self) -> Vec<Transition> {
-        self.kept
+    /// All transitions, in memory order.
+    pub fn into_transitions(self) -> Vec<Transition> {
+        self.transitions
     }
 
-    /// For a checkpoint.
+    /// Write the checkpointed state.
     pub fn save(&self, out: &mut Writer) {
         out.u64(self.oldest as u64);
-        out.u64(self.kept.len() as u64);
-        self.kept.iter().for_each(|transition| transition.save(out));
+        out.u64(self.transitions.len() as u64);
+        self.transitions.iter().for_each(|transition| transition.save(out));
     }
 
-    /// From a checkpoint.
+    /// Read the checkpointed state.
     pub fn load(from: &mut Reader<'_>) -> Result<Self> {
         let oldest = from.u64()? as usize;
         let count = from.u64()? as usize;
-        Ok(Self { kept: (0..count).map(|_| Transition::load(from)).collect::<Result<_>>()?, oldest })
+        Ok(Self { transitions: (0..count).map(|_| Transition::load(from)).collect::<Result<_>>()?, oldest })
     }
 }

@@ -1,35 +1,36 @@
-//! How a learning rate or a chance to explore changes from transition to transition.
+//! Schedules of learning rates and exploration rates, by transition or by visits.
 
 use hotloop_core::math;
 use hotloop_core::simd::{Scalar, Simd};
 
-/// How a number changes.
+/// Shape of a schedule.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Kind {
-    /// It stays.
+    /// Constant.
     Constant,
-    /// In a line, from the first to the last transition.
+    /// Linear from the start to the floor.
     Linear,
-    /// It halves every so many transitions.
+    /// Exponential decay.
     Exponential,
-    /// It falls with the visits to the very state, or state and action: `scale / (scale + visits)` of the start.
+    /// Decay with the visits to the state, or the state and action: `start * scale / (scale + visits)`.
     Visits,
 }
 
-/// A number that changes with the transitions made, never falling below its floor.
+/// A value that changes with the number of transitions or visits, never below its floor.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Schedule {
-    /// How it changes.
+    /// Shape.
     pub kind: Kind,
-    /// What it begins with.
+    /// Initial value.
     pub start: f32,
-    /// What it ends with, or never falls below.
+    /// Final value of a linear schedule, lower bound of the others.
     pub floor: f32,
-    /// Transitions to the end of the line or to a half, or visits to a half.
+    /// Length of the schedule: transitions until a linear one ends, or the half-life of an exponential (transitions) or
+    /// visit-based (visits) one.
     pub scale: f64,
 }
 
-/// Range of a schedule's scale: what single precision can divide by and multiply with.
+/// Range of a schedule's scale: single precision can divide by it and multiply with it.
 const SCALES: std::ops::RangeInclusive<f64> = 1e-30..=1e30;
 
 impl Schedule {
@@ -47,24 +48,24 @@ impl Schedule {
         Ok(())
     }
 
-    /// The number for the transitions from `step` on.
-    pub fn at(&self, step: u64) -> Running {
+    /// The schedule from transition `step` on.
+    pub fn at(&self, step: u64) -> ScheduleCursor {
         let value = match self.kind {
             Kind::Constant | Kind::Visits => f64::from(self.start),
             Kind::Linear => f64::from(self.start) + self.slope() * step as f64,
-            Kind::Exponential => f64::from(self.start) * halvings(step as f64 / self.scale),
+            Kind::Exponential => f64::from(self.start) * exp2_negative(step as f64 / self.scale),
         };
         let (factor, add) = match self.kind {
             Kind::Constant | Kind::Visits => (1.0, 0.0),
             Kind::Linear => (1.0, self.slope()),
-            Kind::Exponential => (halvings(1.0 / self.scale), 0.0),
+            Kind::Exponential => (exp2_negative(1.0 / self.scale), 0.0),
         };
         let Self { kind, start, floor, .. } = *self;
-        let now = if kind == Kind::Constant { start } else { (value as f32).max(floor) };
-        Running { now, value, factor, add, floor, start, scale: self.scale as f32, kind }
+        let current = if kind == Kind::Constant { start } else { (value as f32).max(floor) };
+        ScheduleCursor { current, value, factor, add, floor, start, scale: self.scale as f32, kind }
     }
 
-    /// Whether it needs visits counted.
+    /// Whether visits must be counted.
     pub fn by_visits(&self) -> bool {
         self.kind == Kind::Visits
     }
@@ -74,15 +75,16 @@ impl Schedule {
     }
 }
 
-/// Two to the power of minus `x`, with the same bits everywhere.
-fn halvings(x: f64) -> f64 {
-    // The whole part is exact; the rest is small enough for the core's exponential, whose error of 1e-7 does not grow.
+/// Two to the power of `-x`, with the same bits on every machine.
+fn exp2_negative(x: f64) -> f64 {
+    // The integer part is exact; the fraction is small enough for the core's exponential, whose error of 1e-7 does not
+    // grow.
     let whole = x.floor();
     if whole > 1000.0 {
         return 0.0;
     }
     let rest = -(x - whole) * std::f64::consts::LN_2;
-    // Near zero single precision would lose the very difference that matters.
+    // Near zero, single precision would lose the difference from 1.
     let power = if rest > -1e-2 {
         1.0 + rest * (1.0 + rest * (0.5 + rest * (1.0 / 6.0 + rest * (1.0 / 24.0 + rest / 120.0))))
     } else {
@@ -91,10 +93,10 @@ fn halvings(x: f64) -> f64 {
     power * f64::from_bits((1023 - whole as u64) << 52)
 }
 
-/// A schedule on its way.
+/// A schedule at one transition.
 #[derive(Clone, Copy, Debug)]
-pub struct Running {
-    now: f32,
+pub struct ScheduleCursor {
+    current: f32,
     value: f64,
     factor: f64,
     add: f64,
@@ -104,22 +106,22 @@ pub struct Running {
     kind: Kind,
 }
 
-impl Running {
-    /// The number for this transition; `visits` is asked only where it matters.
+impl ScheduleCursor {
+    /// Value for this transition; `visits` is called only by schedules that depend on them.
     #[inline(always)]
     pub fn value(&self, visits: impl FnOnce() -> u32) -> f32 {
         if self.kind == Kind::Visits {
             return (self.start * self.scale / (self.scale + visits() as f32)).max(self.floor);
         }
-        self.now
+        self.current
     }
 
-    /// One transition on.
+    /// Advance by one transition.
     #[inline(always)]
-    pub fn next(&mut self) {
+    pub fn advance(&mut self) {
         if matches!(self.kind, Kind::Linear | Kind::Exponential) {
             self.value = self.value * self.factor + self.add;
-            self.now = (self.value as f32).max(self.floor);
+            self.current = (self.value as f32).max(self.floor);
         }
     }
 }

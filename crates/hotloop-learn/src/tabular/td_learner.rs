@@ -1,4 +1,5 @@
-//! What learns from decisions, whoever plays them: draws actions, moves values, keeps transitions for later.
+//! Temporal-difference learning from decisions, whoever steps the env: chooses actions, updates values, stores
+//! transitions for batches and replay.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -6,355 +7,383 @@ use hotloop_core::codec::{Reader, Writer};
 use hotloop_core::error::Result;
 use hotloop_core::rng::{Purpose, Stream};
 
-use super::choice::{Cpu, Offer, draw, look};
-use super::counters::Tally;
-use super::external::Told;
-use super::replay::{Replay, Transition};
-use super::rule::{Algorithm, Rule, next_value};
-use super::schedule::Running;
+use super::algorithm::{Algorithm, TdSettings, next_value};
+use super::counters::Counters;
+use super::epsilon_greedy::{ActionValues, Cpu, action_values, choose};
+use super::external::StepResult;
+use super::replay::{ReplayBuffer, Transition};
+use super::schedule::ScheduleCursor;
 use super::table::BLOCK;
 use super::view::View;
 
 /// Steps under one fold of the streams; each uses eight draws.
 pub const FOLD: u64 = 1 << 28;
-/// Draws of a step.
+/// Draws per step.
 const DRAWS: u32 = 8;
 
-/// A decision that waits for what it leads to.
+/// A decision whose outcome is not known yet.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Waiting {
-    /// Where it was taken.
+pub struct PendingDecision {
+    /// State in which it was made.
     pub state: u64,
-    /// That state's row.
+    /// Row of that state.
     pub row: usize,
-    /// What was done.
+    /// Action chosen.
     pub action: usize,
-    /// What it has earned so far.
+    /// Reward so far.
     pub reward: f32,
     /// Whether there is one.
-    pub on: bool,
+    pub active: bool,
 }
 
-/// What learns, apart from the envs.
+/// A learner's settings, random streams, counters and stored transitions; the table is separate.
 pub struct TdLearner {
-    rule: Rule,
+    settings: TdSettings,
     env_stream: Stream,
     action_stream: Stream,
     /// Steps made.
-    pub made: u64,
-    /// What was counted.
-    pub tally: Tally,
+    pub steps: u64,
+    /// Statistics since they were last taken.
+    pub counters: Counters,
     batch: Vec<Transition>,
-    replay: Replay,
+    replay: ReplayBuffer,
 }
 
-/// What a decision came to.
+/// One update of a value.
 #[derive(Clone, Copy)]
 struct TdUpdate {
     row: usize,
     action: usize,
     reward: f32,
-    /// What comes after it, undiscounted.
-    worth: f32,
+    /// Undiscounted value of the next state; 0 after the end of an episode.
+    next_value: f32,
     plane: usize,
-    /// For what is left to chance.
+    /// Random bits for stochastic rounding.
     bits: u32,
 }
 
-/// Where a decision led, and what is done there.
+/// The state that a decision led to, and the action chosen there.
 #[derive(Clone, Copy)]
-pub struct Next {
-    /// The state.
+pub struct NextDecision {
+    /// State.
     pub state: u64,
-    /// What is done there.
+    /// Action chosen.
     pub action: usize,
-    /// The chance that it was drawn from all.
+    /// Exploration rate with which it was chosen.
     pub epsilon: f32,
     /// 1, or 0 if the episode ended.
-    pub alive: f32,
-    /// What the state offers.
-    pub offer: Offer,
+    pub nonterminal: f32,
+    /// Values of the state's actions.
+    pub values: ActionValues,
 }
 
-/// What holds for the steps of one call.
+/// Settings, schedules and random streams of the steps of one call.
 #[derive(Clone, Copy)]
-pub struct Now {
-    /// How to learn.
-    pub rule: Rule,
-    /// The learning rate.
-    pub rate: Running,
-    /// The chance to explore.
-    pub epsilon: Running,
-    /// For what envs do.
+pub struct StepContext {
+    /// Settings of the learner.
+    pub settings: TdSettings,
+    /// Learning rate.
+    pub rate: ScheduleCursor,
+    /// Exploration rate.
+    pub epsilon: ScheduleCursor,
+    /// Random stream of the envs.
     pub env: Stream,
-    /// For what is decided.
-    pub act: Stream,
+    /// Random stream of decisions.
+    pub action: Stream,
 }
 
-impl Now {
-    /// The same for the plain rule; says so to the compiler.
+impl StepContext {
+    /// Specialise to online Q-learning with settings that the compiler can see.
     #[inline(always)]
     #[must_use]
-    pub fn plain(mut self) -> Self {
-        debug_assert!(self.rule.is_plain());
-        (self.rule.algorithm, self.rule.batch, self.rule.replay) = (Algorithm::QLearning, 1, 0);
+    pub fn online_q_learning(mut self) -> Self {
+        debug_assert!(self.settings.is_online_q_learning());
+        (self.settings.algorithm, self.settings.batch, self.settings.replay) = (Algorithm::QLearning, 1, 0);
         self
     }
 }
 
-/// What is left to chance in one step.
+/// Random bits of one step.
 #[derive(Clone, Copy)]
-pub struct Chance {
+pub struct StepNoise {
     stream: Stream,
-    /// The stream's first draws: whether to explore, what to pick, and which of two planes or roundings it is.
+    /// First draws of the stream: whether to explore, which action to pick, and which plane to update or way to round.
     explore: u32,
     pick: u32,
     side: u32,
 }
 
-/// What is left to chance in some steps.
-pub struct Chances<const N: usize> {
+/// Random bits of `N` consecutive steps.
+pub struct BatchNoise<const N: usize> {
     first: Stream,
     explore: [u32; N],
     pick: [u32; N],
     side: [u32; N],
 }
 
-impl<const N: usize> Chances<N> {
-    /// In one of them.
+impl<const N: usize> BatchNoise<N> {
+    /// Random bits of step `i`.
     #[inline(always)]
-    pub fn at(&self, i: usize) -> Chance {
+    pub fn at(&self, i: usize) -> StepNoise {
         let stream = self.first.skip(i as u32 * DRAWS);
-        Chance { stream, explore: self.explore[i], pick: self.pick[i], side: self.side[i] }
+        StepNoise { stream, explore: self.explore[i], pick: self.pick[i], side: self.side[i] }
     }
 }
 
-impl Chance {
-    fn of(stream: Stream) -> Self {
+impl StepNoise {
+    fn new(stream: Stream) -> Self {
         Self { stream, explore: stream.bits(0), pick: stream.bits(1), side: stream.bits(2) }
     }
 
-    /// An unrelated one of the same step.
+    /// Independent random bits of the same step.
     #[must_use]
     pub fn fold(&self, index: u32) -> Self {
-        Self::of(self.stream.fold(index))
+        Self::new(self.stream.fold(index))
     }
 }
 
 impl TdLearner {
-    /// The mind of one of several workers.
-    pub fn new(rule: Rule, seed: u64, attempt: u32, worker: u32) -> Self {
+    /// Create the learner of one of several workers.
+    pub fn new(settings: TdSettings, seed: u64, attempt: u32, worker: u32) -> Self {
         Self {
-            rule,
+            settings,
             env_stream: Stream::new(seed, attempt, Purpose::Env).fold(worker),
             action_stream: Stream::new(seed, attempt, Purpose::Action).fold(worker),
-            made: 0,
-            tally: Tally::default(),
+            steps: 0,
+            counters: Counters::default(),
             batch: Vec::new(),
-            replay: Replay::default(),
+            replay: ReplayBuffer::default(),
         }
     }
 
-    /// What holds from a step of all workers on.
-    pub fn now(&self, step: u64) -> Now {
-        let (env, act) = self.streams();
-        let rule = self.rule;
-        Now { rule, rate: rule.learning_rate.at(step), epsilon: rule.exploration.at(step), env, act }
+    /// Context of steps that begin with step `step` of all workers.
+    pub fn context(&self, step: u64) -> StepContext {
+        let (env, action) = self.streams();
+        let settings = self.settings;
+        let (rate, epsilon) = (settings.learning_rate.at(step), settings.exploration.at(step));
+        StepContext { settings, rate, epsilon, env, action }
     }
 
-    /// The streams of env and actions, for the steps of this fold.
+    /// Streams of envs and actions for the steps of the current fold.
     pub fn streams(&self) -> (Stream, Stream) {
-        let fold = (self.made / FOLD) as u32;
+        let fold = (self.steps / FOLD) as u32;
         (self.env_stream.fold(fold), self.action_stream.fold(fold))
     }
 
-    /// The env's stream of the step that comes `ahead` of this one.
+    /// The env's stream of the step that comes `ahead` of the current one.
     #[inline(always)]
-    pub fn env_draws(&self, now: &Now, ahead: u32) -> Stream {
-        now.env.skip(self.draws_made().wrapping_add(ahead * DRAWS))
+    pub fn env_stream_at(&self, context: &StepContext, ahead: u32) -> Stream {
+        context.env.skip(self.draw_offset().wrapping_add(ahead * DRAWS))
     }
 
-    /// Chance in this step and those after it; all are made at once, which vectors can do.
+    /// Random bits of the current step and those after it, generated together so that the compiler can vectorise.
     #[inline(always)]
-    pub fn chances<const N: usize>(&self, now: &Now) -> Chances<N> {
-        let first = now.act.skip(self.draws_made());
+    pub fn noise<const N: usize>(&self, context: &StepContext) -> BatchNoise<N> {
+        let first = context.action.skip(self.draw_offset());
         let draws = |draw: u32| std::array::from_fn(|ahead| first.bits(ahead as u32 * DRAWS + draw));
-        Chances { first, explore: draws(0), pick: draws(1), side: draws(2) }
+        BatchNoise { first, explore: draws(0), pick: draws(1), side: draws(2) }
     }
 
-    fn draws_made(&self) -> u32 {
-        (self.made % FOLD) as u32 * DRAWS
+    fn draw_offset(&self) -> u32 {
+        (self.steps % FOLD) as u32 * DRAWS
     }
 
-    /// What the policy does in a state.
+    /// Choose an action by the epsilon-greedy policy; returns it with the exploration rate.
     #[inline(always)]
-    pub fn decide<V: View, C: Cpu>(view: V, cpu: C, now: &Now, offer: &Offer, chance: &Chance) -> (usize, f32) {
-        let epsilon = now.epsilon.value(|| visits_of(view, offer.row));
-        (draw(cpu, offer, epsilon, chance.explore, chance.pick), epsilon)
+    pub fn choose<V: View, C: Cpu>(
+        view: V,
+        cpu: C,
+        context: &StepContext,
+        values: &ActionValues,
+        noise: &StepNoise,
+    ) -> (usize, f32) {
+        let epsilon = context.epsilon.value(|| row_visits(view, values.row));
+        (choose(cpu, values, epsilon, noise.explore, noise.pick), epsilon)
     }
 
-    /// The same, by a stream.
-    pub fn decide_by<V: View, C: Cpu>(view: V, cpu: C, now: &Now, offer: &Offer, draws: Stream) -> usize {
-        Self::decide(view, cpu, now, offer, &Chance::of(draws)).0
+    /// Choose an action with the first draws of a stream.
+    pub fn choose_from<V: View, C: Cpu>(
+        view: V,
+        cpu: C,
+        context: &StepContext,
+        values: &ActionValues,
+        stream: Stream,
+    ) -> usize {
+        Self::choose(view, cpu, context, values, &StepNoise::new(stream)).0
     }
 
-    /// Learns from a decision whose outcome is known.
     #[inline(always)]
-    fn learn<V: View>(&mut self, view: V, now: &Now, lesson: TdUpdate) {
-        let TdUpdate { row, action, reward, worth, plane, bits } = lesson;
+    fn update<V: View>(&mut self, view: V, context: &StepContext, update: TdUpdate) {
+        let TdUpdate { row, action, reward, next_value, plane, bits } = update;
         let table = view.table();
         let line = row * view.blocks() + if view.blocks() == 1 { 0 } else { action / BLOCK };
-        let rate = now.rate.value(|| table.count(&table.visits, row, action));
+        let rate = context.rate.value(|| table.count(&table.visits, row, action));
         if table.shape.visits {
             let count = &table.visits[line].0[action % BLOCK];
             count.store(count.load(Relaxed).saturating_add(1), Relaxed);
         }
-        if table.shape.fresh {
-            let count = &table.fresh[line].0[action % BLOCK];
+        if table.shape.exchange {
+            let count = &table.recent_visits[line].0[action % BLOCK];
             count.store(count.load(Relaxed).saturating_add(1), Relaxed);
-            let word = &table.touched[row / 64];
+            let word = &table.changed_rows[row / 64];
             word.store(word.load(Relaxed) | 1 << (row % 64), Relaxed);
         }
         let value = view.get(row, plane, action);
-        let error = reward + now.rule.gamma * worth - value;
+        let error = reward + context.settings.gamma * next_value - value;
         view.set(row, plane, action, value + rate * error, bits);
-        self.tally.error += f64::from(error.abs());
-        self.tally.updates += 1;
+        self.counters.error += f64::from(error.abs());
+        self.counters.updates += 1;
     }
 
-    /// Learns from a transition that was kept.
-    fn learn_kept<V: View, C: Cpu>(&mut self, view: V, cpu: C, now: &Now, kept: &Transition, bits: u32) {
-        let row = view.find(kept.state);
-        let offer = look(view, cpu, view.find(kept.next), kept.legal);
-        let epsilon = now.epsilon.value(|| visits_of(view, offer.row));
-        let plane = plane(now, bits);
-        let worth = kept.alive * next_value(view, cpu, &now.rule, &offer, kept.next_action, epsilon, plane);
-        self.learn(view, now, TdUpdate { row, action: kept.action, reward: kept.reward, worth, plane, bits });
+    /// Value of a stored transition's next state to the plane that is updated.
+    fn stored_next_value<V: View, C: Cpu>(
+        view: V,
+        cpu: C,
+        context: &StepContext,
+        stored: &Transition,
+        plane: usize,
+    ) -> f32 {
+        let values = action_values(view, cpu, view.find(stored.next), stored.legal);
+        let epsilon = context.epsilon.value(|| row_visits(view, values.row));
+        stored.nonterminal * next_value(view, cpu, &context.settings, &values, stored.next_action, epsilon, plane)
     }
 
-    /// Takes a transition: learns from it now or with its batch, and from old ones again.
+    /// Learn from a transition now or with its batch, and from replayed ones.
     #[inline(always)]
-    pub fn take<V: View, C: Cpu>(
+    pub fn learn<V: View, C: Cpu>(
         &mut self,
         view: V,
         cpu: C,
-        now: &Now,
-        waiting: &Waiting,
-        next: &Next,
-        chance: &Chance,
+        context: &StepContext,
+        decision: &PendingDecision,
+        next: &NextDecision,
+        noise: &StepNoise,
     ) {
-        let Next { state, action, epsilon, alive, ref offer } = *next;
-        let bits = chance.side;
-        if now.rule.batch == 1 {
-            let plane = plane(now, bits);
-            let worth = alive * next_value(view, cpu, &now.rule, offer, action, epsilon, plane);
-            self.learn(
-                view,
-                now,
-                TdUpdate { row: waiting.row, action: waiting.action, reward: waiting.reward, worth, plane, bits },
-            );
-            if now.rule.replay == 0 {
+        let NextDecision { state, action, epsilon, nonterminal, ref values } = *next;
+        let bits = noise.side;
+        if context.settings.batch == 1 {
+            let plane = plane(context, bits);
+            let next_value = nonterminal * next_value(view, cpu, &context.settings, values, action, epsilon, plane);
+            let PendingDecision { row, action, reward, .. } = *decision;
+            self.update(view, context, TdUpdate { row, action, reward, next_value, plane, bits });
+            if context.settings.replay == 0 {
                 return;
             }
         }
-        let kept = Transition {
-            state: waiting.state,
-            action: waiting.action,
-            reward: waiting.reward,
+        let transition = Transition {
+            state: decision.state,
+            action: decision.action,
+            reward: decision.reward,
             next: state,
-            legal: offer.legal,
+            legal: values.legal,
             next_action: action,
-            alive,
+            nonterminal,
         };
-        self.keep(view, cpu, now, kept, chance.stream);
+        self.store(view, cpu, context, transition, noise.stream);
     }
 
     #[cold]
     #[inline(never)]
-    fn keep<V: View, C: Cpu>(&mut self, view: V, cpu: C, now: &Now, kept: Transition, draws: Stream) {
-        if now.rule.batch > 1 {
-            self.batch.push(kept);
-            if self.batch.len() >= now.rule.batch {
-                self.learn_batch(view, cpu, now, draws);
+    fn store<V: View, C: Cpu>(
+        &mut self,
+        view: V,
+        cpu: C,
+        context: &StepContext,
+        transition: Transition,
+        stream: Stream,
+    ) {
+        if context.settings.batch > 1 {
+            self.batch.push(transition);
+            if self.batch.len() >= context.settings.batch {
+                self.learn_batch(view, cpu, context, stream);
             }
         }
-        if now.rule.replay > 0 {
-            self.replay.push(kept, now.rule.replay);
-            let picks = draws.fold(1);
-            for again in 0..now.rule.replays as u32 {
-                let old = self.replay.pick(picks.bits(2 * again));
-                self.learn_kept(view, cpu, now, &old, picks.bits(2 * again + 1));
+        if context.settings.replay > 0 {
+            self.replay.push(transition, context.settings.replay);
+            let draws = stream.fold(1);
+            for replayed in 0..context.settings.replays as u32 {
+                let stored = self.replay.sample(draws.bits(2 * replayed));
+                let bits = draws.bits(2 * replayed + 1);
+                let row = view.find(stored.state);
+                let plane = plane(context, bits);
+                let next_value = Self::stored_next_value(view, cpu, context, &stored, plane);
+                let Transition { action, reward, .. } = stored;
+                self.update(view, context, TdUpdate { row, action, reward, next_value, plane, bits });
             }
         }
     }
 
-    /// Makes all targets of the batch before any value changes.
-    fn learn_batch<V: View, C: Cpu>(&mut self, view: V, cpu: C, now: &Now, draws: Stream) {
+    /// Learn from the batch; all targets are computed before any value changes.
+    fn learn_batch<V: View, C: Cpu>(&mut self, view: V, cpu: C, context: &StepContext, stream: Stream) {
         let batch = std::mem::take(&mut self.batch);
-        let coins = draws.fold(2);
-        let mut found = Vec::with_capacity(batch.len());
-        for (i, kept) in batch.iter().enumerate() {
-            let bits = coins.bits(i as u32);
-            let plane = plane(now, bits);
-            let offer = look(view, cpu, view.find(kept.next), kept.legal);
-            let epsilon = now.epsilon.value(|| visits_of(view, offer.row));
-            let worth = kept.alive * next_value(view, cpu, &now.rule, &offer, kept.next_action, epsilon, plane);
-            found.push((view.find(kept.state), worth, plane, bits));
+        let draws = stream.fold(2);
+        let mut updates = Vec::with_capacity(batch.len());
+        for (i, stored) in batch.iter().enumerate() {
+            let bits = draws.bits(i as u32);
+            let plane = plane(context, bits);
+            let next_value = Self::stored_next_value(view, cpu, context, stored, plane);
+            let Transition { state, action, reward, .. } = *stored;
+            updates.push(TdUpdate { row: view.find(state), action, reward, next_value, plane, bits });
         }
-        for (kept, (row, worth, plane, bits)) in batch.iter().zip(found) {
-            self.learn(view, now, TdUpdate { row, action: kept.action, reward: kept.reward, worth, plane, bits });
-        }
+        updates.into_iter().for_each(|update| self.update(view, context, update));
         self.batch = batch;
         self.batch.clear();
     }
 
-    /// For an env outside: an episode begins there; what to do.
+    /// Begin an episode of an external env in `state`; returns the first action.
     pub fn begin<V: View, C: Cpu>(&mut self, view: V, cpu: C, state: u64, legal: u64) -> usize {
-        let now = self.now(self.made);
-        let offer = look(view, cpu, view.find(state), legal);
-        Self::decide_by(view, cpu, &now, &offer, self.env_draws(&now, 0).fold(5))
+        let context = self.context(self.steps);
+        let values = action_values(view, cpu, view.find(state), legal);
+        Self::choose_from(view, cpu, &context, &values, self.env_stream_at(&context, 0).fold(5))
     }
 
-    /// For an env outside: learns from what a decision led to, and decides anew.
-    pub fn step<V: View, C: Cpu>(&mut self, view: V, cpu: C, (state, action): (u64, usize), told: &Told) -> usize {
-        let now = self.now(self.made);
-        let chance = self.chances::<1>(&now).at(0);
-        let waiting = Waiting { state, row: view.find(state), action, reward: told.reward, on: true };
-        let offer = look(view, cpu, view.find(told.state), told.legal);
-        let (next, epsilon) = Self::decide(view, cpu, &now, &offer, &chance);
-        let alive = if told.terminated { 0.0 } else { 1.0 };
-        self.take(view, cpu, &now, &waiting, &Next { state: told.state, action: next, epsilon, alive, offer }, &chance);
-        self.made += 1;
-        next
+    /// Learn from a step of an external env; returns the next action.
+    pub fn step<V: View, C: Cpu>(
+        &mut self,
+        view: V,
+        cpu: C,
+        (state, action): (u64, usize),
+        result: &StepResult,
+    ) -> usize {
+        let context = self.context(self.steps);
+        let noise = self.noise::<1>(&context).at(0);
+        let decision = PendingDecision { state, row: view.find(state), action, reward: result.reward, active: true };
+        let values = action_values(view, cpu, view.find(result.state), result.legal);
+        let (action, epsilon) = Self::choose(view, cpu, &context, &values, &noise);
+        let nonterminal = if result.terminated { 0.0 } else { 1.0 };
+        let next = NextDecision { state: result.state, action, epsilon, nonterminal, values };
+        self.learn(view, cpu, &context, &decision, &next, &noise);
+        self.steps += 1;
+        action
     }
 
-    /// For a checkpoint.
+    /// Write the checkpointed state.
     pub fn save(&self, out: &mut Writer) {
-        out.u64(self.made);
+        out.u64(self.steps);
         self.replay.save(out);
-        let mut batch = Replay::default();
-        self.batch.iter().for_each(|kept| batch.push(*kept, usize::MAX));
+        let mut batch = ReplayBuffer::default();
+        self.batch.iter().for_each(|transition| batch.push(*transition, usize::MAX));
         batch.save(out);
     }
 
-    /// From a checkpoint.
+    /// Read the checkpointed state.
     pub fn load(&mut self, from: &mut Reader<'_>) -> Result<()> {
-        self.made = from.u64()?;
-        self.replay = Replay::load(from)?;
-        self.batch = Replay::load(from)?.into_kept();
-        self.tally = Tally::default();
+        self.steps = from.u64()?;
+        self.replay = ReplayBuffer::load(from)?;
+        self.batch = ReplayBuffer::load(from)?.into_transitions();
+        self.counters = Counters::default();
         Ok(())
     }
 }
 
-/// The plane that learns, by chance where there are two.
+/// The plane to update: a random one where there are two.
 #[inline(always)]
-fn plane(now: &Now, bits: u32) -> usize {
-    (now.rule.algorithm.planes() - 1) & (bits >> 31) as usize
+fn plane(context: &StepContext, bits: u32) -> usize {
+    (context.settings.algorithm.planes() - 1) & (bits >> 31) as usize
 }
 
 #[inline(always)]
-fn visits_of<V: View>(view: V, row: usize) -> u32 {
+fn row_visits<V: View>(view: V, row: usize) -> u32 {
     let table = view.table();
     (0..table.shape.actions).map(|action| table.count(&table.visits, row, action)).fold(0, u32::saturating_add)
 }

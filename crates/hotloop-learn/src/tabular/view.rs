@@ -1,4 +1,4 @@
-//! How the inner loop sees a table: one type per kind, so that each is compiled for itself.
+//! Views of a table, one type per kind, so that the inner loop is compiled for each.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -12,111 +12,111 @@ pub type Block = [f32; BLOCK];
 
 /// A table of a known kind.
 pub trait View: Copy {
-    /// The table.
+    /// Table.
     fn table(&self) -> &Table;
     /// Values per action.
     fn planes(&self) -> usize;
-    /// The same of a table with one; says so to the compiler.
+    /// Specialise to a table with one plane, which the compiler can see.
     #[must_use]
     fn with_one_plane(self) -> Self;
-    /// Blocks of a row in one plane.
+    /// Blocks per row and plane.
     fn blocks(&self) -> usize;
-    /// The row of a state, made if there is none.
+    /// The row of a state, added if there is none.
     fn find(&self, state: u64) -> usize;
-    /// Asks for the row's memory, which will be read, then changed.
-    fn expect(&self, row: usize);
-    /// Sixteen values of a plane at once.
+    /// Prefetch a row for reading and writing.
+    fn prefetch(&self, row: usize);
+    /// Read a block of a plane.
     fn block(&self, row: usize, plane: usize, block: usize) -> Block;
-    /// One value.
+    /// Read a value.
     fn get(&self, row: usize, plane: usize, action: usize) -> f32;
-    /// Changes one value.
+    /// Write a value; `dither` are random bits for stochastic rounding.
     fn set(&self, row: usize, plane: usize, action: usize, value: f32, dither: u32);
 }
 
-/// How the values are kept and who else reads them.
+/// Storage of a table's values, by type and by who else uses it.
 pub trait Store: Copy {
-    /// Asks for the memory of sixteen values, which will be read, then changed.
-    fn expect(&self, at: usize);
-    /// Sixteen values.
-    fn block(&self, at: usize) -> Block;
-    /// One of them.
-    fn get(&self, at: usize, place: usize) -> f32;
-    /// Changes one of them.
-    fn set(&self, at: usize, place: usize, value: f32, dither: u32);
+    /// Prefetch a line for reading and writing.
+    fn prefetch(&self, line: usize);
+    /// Read a line.
+    fn block(&self, line: usize) -> Block;
+    /// Read one of its values.
+    fn get(&self, line: usize, index: usize) -> f32;
+    /// Write one of its values.
+    fn set(&self, line: usize, index: usize, value: f32, dither: u32);
 }
 
-/// 32 bits, used by this thread alone: whole lines are read at once.
+/// 32-bit values that no other thread uses: a line is one vector load.
 #[derive(Clone, Copy)]
-pub struct Own<'a>(&'a [Line]);
+pub struct Exclusive<'a>(&'a [Line]);
 
-impl Store for Own<'_> {
+impl Store for Exclusive<'_> {
     #[inline(always)]
-    fn expect(&self, at: usize) {
-        Shared(self.0).expect(at);
+    fn prefetch(&self, line: usize) {
+        Shared(self.0).prefetch(line);
     }
 
     #[inline(always)]
-    fn block(&self, at: usize) -> Block {
-        // SAFETY: an atomic of 32 bits looks like the number, and no other thread writes to this table (see `with`).
-        unsafe { (&raw const self.0[at]).cast::<Block>().read() }
+    fn block(&self, line: usize) -> Block {
+        // SAFETY: an atomic has the layout of its number, and no other thread writes to this table (see `dispatch`).
+        unsafe { (&raw const self.0[line]).cast::<Block>().read() }
     }
 
     #[inline(always)]
-    fn get(&self, at: usize, place: usize) -> f32 {
-        Shared(self.0).get(at, place)
+    fn get(&self, line: usize, index: usize) -> f32 {
+        Shared(self.0).get(line, index)
     }
 
     #[inline(always)]
-    fn set(&self, at: usize, place: usize, value: f32, dither: u32) {
-        Shared(self.0).set(at, place, value, dither);
+    fn set(&self, line: usize, index: usize, value: f32, dither: u32) {
+        Shared(self.0).set(line, index, value, dither);
     }
 }
 
-/// 32 bits, shared by threads: others may change some of the numbers while a line is read.
+/// 32-bit values shared by threads: others may change some of them while a line is read.
 #[derive(Clone, Copy)]
 pub struct Shared<'a>(&'a [Line]);
 
 impl Store for Shared<'_> {
     #[inline(always)]
-    fn expect(&self, at: usize) {
-        prefetch_to_change(&raw const self.0[at]);
+    fn prefetch(&self, line: usize) {
+        prefetch_to_change(&raw const self.0[line]);
     }
 
     #[inline(always)]
-    fn block(&self, at: usize) -> Block {
-        let line = &self.0[at];
+    fn block(&self, line: usize) -> Block {
+        let line = &self.0[line];
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: an atomic of 32 bits looks like the number. Here vectors read each aligned number whole, as sixteen
-        // relaxed loads would, and a volatile read is made once, as it stands.
+        // SAFETY: an atomic has the layout of its number. On x86, vector loads read each aligned number whole, as sixteen
+        // relaxed loads would, and the compiler neither repeats nor splits a volatile read.
         return unsafe { (&raw const *line).cast::<Block>().read_volatile() };
         #[cfg(not(target_arch = "x86_64"))]
         std::array::from_fn(|i| f32::from_bits(line.0[i].load(Relaxed)))
     }
 
     #[inline(always)]
-    fn get(&self, at: usize, place: usize) -> f32 {
-        f32::from_bits(self.0[at].0[place].load(Relaxed))
+    fn get(&self, line: usize, index: usize) -> f32 {
+        f32::from_bits(self.0[line].0[index].load(Relaxed))
     }
 
     #[inline(always)]
-    fn set(&self, at: usize, place: usize, value: f32, _dither: u32) {
-        self.0[at].0[place].store(value.to_bits(), Relaxed);
+    fn set(&self, line: usize, index: usize, value: f32, _dither: u32) {
+        self.0[line].0[index].store(value.to_bits(), Relaxed);
     }
 }
 
-/// 16 bits, whoever uses them.
+/// 16-bit values, exclusive or shared.
 #[derive(Clone, Copy)]
-pub struct Halves<'a>(&'a [HalfLine]);
+pub struct Half<'a>(&'a [HalfLine]);
 
-impl Store for Halves<'_> {
+impl Store for Half<'_> {
     #[inline(always)]
-    fn expect(&self, at: usize) {
-        prefetch_to_change(&raw const self.0[at]);
+    fn prefetch(&self, line: usize) {
+        prefetch_to_change(&raw const self.0[line]);
     }
 
     #[inline(always)]
-    fn block(&self, at: usize) -> Block {
-        let line = &self.0[at];
+    fn block(&self, line: usize) -> Block {
+        let line = &self.0[line];
         #[cfg(target_arch = "x86_64")]
         // SAFETY: as for `Shared`.
         let bits = unsafe { (&raw const *line).cast::<[u16; BLOCK]>().read_volatile() };
@@ -127,33 +127,33 @@ impl Store for Halves<'_> {
     }
 
     #[inline(always)]
-    fn get(&self, at: usize, place: usize) -> f32 {
-        half::decode(self.0[at].0[place].load(Relaxed))
+    fn get(&self, line: usize, index: usize) -> f32 {
+        half::decode(self.0[line].0[index].load(Relaxed))
     }
 
     #[inline(always)]
-    fn set(&self, at: usize, place: usize, value: f32, dither: u32) {
-        self.0[at].0[place].store(half::encode(value, dither), Relaxed);
+    fn set(&self, line: usize, index: usize, value: f32, dither: u32) {
+        self.0[line].0[index].store(half::encode(value, dither), Relaxed);
     }
 }
 
-/// A table whose rows are found by hash, or are the states themselves, and have one block or any number of them.
+/// View of a table: `SPARSE` if rows are found by hash, `NARROW` if they have one block.
 #[derive(Clone, Copy)]
-pub struct Rows<'a, S, const SPARSE: bool, const NARROW: bool> {
+pub struct TableView<'a, S, const SPARSE: bool, const NARROW: bool> {
     table: &'a Table,
     store: S,
     planes: usize,
     blocks: usize,
 }
 
-impl<S: Store, const SPARSE: bool, const NARROW: bool> Rows<'_, S, SPARSE, NARROW> {
+impl<S: Store, const SPARSE: bool, const NARROW: bool> TableView<'_, S, SPARSE, NARROW> {
     #[inline(always)]
-    fn at(&self, row: usize, plane: usize, block: usize) -> usize {
+    fn line(&self, row: usize, plane: usize, block: usize) -> usize {
         (row * self.planes + plane) * self.blocks() + block
     }
 }
 
-impl<S: Store, const SPARSE: bool, const NARROW: bool> View for Rows<'_, S, SPARSE, NARROW> {
+impl<S: Store, const SPARSE: bool, const NARROW: bool> View for TableView<'_, S, SPARSE, NARROW> {
     #[inline(always)]
     fn table(&self) -> &Table {
         self.table
@@ -182,23 +182,23 @@ impl<S: Store, const SPARSE: bool, const NARROW: bool> View for Rows<'_, S, SPAR
     }
 
     #[inline(always)]
-    fn expect(&self, row: usize) {
-        self.store.expect(self.at(row, 0, 0));
+    fn prefetch(&self, row: usize) {
+        self.store.prefetch(self.line(row, 0, 0));
     }
 
     #[inline(always)]
     fn block(&self, row: usize, plane: usize, block: usize) -> Block {
-        self.store.block(self.at(row, plane, block))
+        self.store.block(self.line(row, plane, block))
     }
 
     #[inline(always)]
     fn get(&self, row: usize, plane: usize, action: usize) -> f32 {
-        self.store.get(self.at(row, plane, block_of::<NARROW>(action)), action % BLOCK)
+        self.store.get(self.line(row, plane, block_of::<NARROW>(action)), action % BLOCK)
     }
 
     #[inline(always)]
     fn set(&self, row: usize, plane: usize, action: usize, value: f32, dither: u32) {
-        self.store.set(self.at(row, plane, block_of::<NARROW>(action)), action % BLOCK, value, dither);
+        self.store.set(self.line(row, plane, block_of::<NARROW>(action)), action % BLOCK, value, dither);
     }
 }
 
@@ -207,35 +207,38 @@ fn block_of<const NARROW: bool>(action: usize) -> usize {
     if NARROW { 0 } else { action / BLOCK }
 }
 
-/// Work that is compiled for every kind of table.
-pub trait Work {
-    /// What it gives.
+/// Work on a table, compiled for every kind.
+pub trait TableWork {
+    /// Result.
     type Output;
-    /// Whether it is compiled for rows of one block, and for no others.
+    /// Whether it is compiled for rows of one block only.
     const NARROW: bool = false;
-    /// Does it.
+    /// Run on a view of the table.
     fn run<V: View>(self, view: V) -> Self::Output;
 }
 
-/// Does the work with the table's kind; `alone` says that no other thread uses the table meanwhile.
-pub fn with<W: Work>(table: &Table, alone: bool, work: W) -> W::Output {
+/// Run work on a view of the table's kind; `exclusive` promises that no other thread uses the table meanwhile.
+pub fn dispatch<W: TableWork>(table: &Table, exclusive: bool, work: W) -> W::Output {
     match &table.cells {
-        Cells::Full(lines) if alone => with_store(table, Own(lines), work),
+        Cells::Full(lines) if exclusive => with_store(table, Exclusive(lines), work),
         Cells::Full(lines) => with_store(table, Shared(lines), work),
-        Cells::Half(lines) => with_store(table, Halves(lines), work),
+        Cells::Half(lines) => with_store(table, Half(lines), work),
     }
 }
 
-fn with_store<S: Store, W: Work>(table: &Table, store: S, work: W) -> W::Output {
+fn with_store<S: Store, W: TableWork>(table: &Table, store: S, work: W) -> W::Output {
     assert!(!W::NARROW || table.shape.blocks() == 1, "rows are too wide for this work");
     match (table.is_sparse(), W::NARROW) {
-        (false, false) => work.run(rows::<_, false, false>(table, store)),
-        (false, true) => work.run(rows::<_, false, true>(table, store)),
-        (true, false) => work.run(rows::<_, true, false>(table, store)),
-        (true, true) => work.run(rows::<_, true, true>(table, store)),
+        (false, false) => work.run(table_view::<_, false, false>(table, store)),
+        (false, true) => work.run(table_view::<_, false, true>(table, store)),
+        (true, false) => work.run(table_view::<_, true, false>(table, store)),
+        (true, true) => work.run(table_view::<_, true, true>(table, store)),
     }
 }
 
-fn rows<S: Store, const SPARSE: bool, const NARROW: bool>(table: &Table, store: S) -> Rows<'_, S, SPARSE, NARROW> {
-    Rows { table, store, planes: table.shape.planes, blocks: table.shape.blocks() }
+fn table_view<S: Store, const SPARSE: bool, const NARROW: bool>(
+    table: &Table,
+    store: S,
+) -> TableView<'_, S, SPARSE, NARROW> {
+    TableView { table, store, planes: table.shape.planes, blocks: table.shape.blocks() }
 }

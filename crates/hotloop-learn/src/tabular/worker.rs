@@ -1,9 +1,10 @@
-//! The inner loop: a worker plays a few envs in turns and learns from every step, env, policy and table in one piece.
+//! The inner loop: a worker steps a few envs in turns and learns from every step; env, policy and table are compiled
+//! into one loop.
 //!
-//! The next action is drawn before the last one is learned from, for every algorithm as for SARSA, so that one loop
-//! serves them all. A round first plays all envs and asks for the rows they lead to, then decides and learns, so that
-//! no env waits for memory, or for what another thread has just changed; as an env's play depends on its own last
-//! decision alone, that gives the same bits as one env after the other.
+//! The next action is chosen before the last one is learned from, for every algorithm as for SARSA, so one loop serves
+//! them all. A round first steps all envs and prefetches the rows they lead to, then chooses actions and learns, so no
+//! env waits for memory or for another thread's last write. An env's step depends on its own last action only, so the
+//! bits are those of stepping one env after the other.
 
 use hotloop_core::codec::{Reader, Writer};
 use hotloop_core::discrete::{Discrete, MOST_SEATS};
@@ -13,281 +14,292 @@ use hotloop_core::options::Options;
 use hotloop_core::rng::Stream;
 use hotloop_core::simd::Isa;
 
-use super::choice::{Cpu, Portable, look};
-use super::counters::Tally;
-use super::td_learner::{Chance, Chances, FOLD, Next, Now, TdLearner, Waiting};
+use super::counters::Counters;
+use super::epsilon_greedy::{Cpu, Portable, action_values};
+use super::td_learner::{BatchNoise, FOLD, NextDecision, PendingDecision, StepContext, StepNoise, TdLearner};
 use super::view::View;
 #[cfg(target_arch = "x86_64")]
 use super::x86;
 
 /// Envs of a worker.
-pub const LANES: usize = 4;
+pub const ENVS: usize = 4;
 
-struct Lane<E> {
+/// An env and its current episode.
+struct Episode<E> {
     env: E,
-    /// Where the seat in turn is, and what it will do.
+    /// State of the seat in turn, and its chosen action.
     state: u64,
     row: usize,
     action: usize,
     seat: usize,
-    waiting: [Waiting; MOST_SEATS],
+    pending: [PendingDecision; MOST_SEATS],
     elapsed: u32,
-    totals: [f32; MOST_SEATS],
+    returns: [f32; MOST_SEATS],
     lengths: [u32; MOST_SEATS],
-    /// Where its last episode was cut short.
-    cut: Stand,
+    /// Last position of the episode before, if it was truncated.
+    truncated_at: Position,
 }
 
-/// A state in which a seat is to decide.
+/// A state in which a seat has to choose an action.
 #[derive(Clone, Copy, Default)]
-struct Stand {
+struct Position {
     state: u64,
     row: usize,
     legal: u64,
     seat: usize,
 }
 
-/// What a decision led to, before anything is learned from it.
+/// Result of an env's step, before anything is learned from it.
 #[derive(Clone, Copy, Default)]
-struct Led {
-    to: Stand,
-    /// What the first seat earned.
+struct Outcome {
+    /// Next position; of the next episode if this one ended.
+    next: Position,
+    /// Reward of the first seat.
     reward: f32,
-    over: bool,
-    cut: bool,
+    terminated: bool,
+    truncated: bool,
 }
 
-/// Some envs, and what learning needs besides the table. Workers share no line of the cache, nor a pair that the CPU
-/// fetches together.
+/// Some envs and their learner. The alignment keeps workers from sharing a cache line, or a pair of lines that the CPU
+/// prefetches together.
 #[repr(align(128))]
 pub struct Worker<E> {
-    lanes: [Lane<E>; LANES],
-    mind: TdLearner,
+    episodes: [Episode<E>; ENVS],
+    learner: TdLearner,
     max_steps: u32,
-    begun: bool,
-    next_lane: usize,
+    started: bool,
+    next_env: usize,
 }
 
 impl<E: Discrete> Worker<E> {
-    /// Envs that have not begun.
-    pub fn new(options: &Options, mind: TdLearner, max_steps: u32) -> Self {
-        let lane = |_| Lane {
+    /// Create a worker whose episodes have not started.
+    pub fn new(options: &Options, learner: TdLearner, max_steps: u32) -> Self {
+        let episode = |_| Episode {
             env: E::new(options),
             state: 0,
             row: 0,
             action: 0,
             seat: 0,
-            waiting: [Waiting::default(); MOST_SEATS],
+            pending: [PendingDecision::default(); MOST_SEATS],
             elapsed: 0,
-            totals: [0.0; MOST_SEATS],
+            returns: [0.0; MOST_SEATS],
             lengths: [0; MOST_SEATS],
-            cut: Stand::default(),
+            truncated_at: Position::default(),
         };
-        Self { lanes: std::array::from_fn(lane), mind, max_steps, begun: false, next_lane: 0 }
+        Self { episodes: std::array::from_fn(episode), learner, max_steps, started: false, next_env: 0 }
     }
 
-    /// What was counted since the last time.
-    pub fn take_tally(&mut self) -> Tally {
-        std::mem::take(&mut self.mind.tally)
+    /// Take the statistics since the last call.
+    pub fn take_counters(&mut self) -> Counters {
+        std::mem::take(&mut self.learner.counters)
     }
 
-    /// Finds all rows again after the table has grown, or was another's.
-    pub fn settle<V: View>(&mut self, view: V) {
-        for lane in &mut self.lanes {
-            if self.begun {
-                lane.row = view.find(lane.state);
+    /// Look up all rows again, after the table has grown or was replaced.
+    pub fn refresh_rows<V: View>(&mut self, view: V) {
+        for episode in &mut self.episodes {
+            if self.started {
+                episode.row = view.find(episode.state);
             }
-            for waiting in lane.waiting.iter_mut().filter(|waiting| waiting.on) {
-                waiting.row = view.find(waiting.state);
+            for pending in episode.pending.iter_mut().filter(|pending| pending.active) {
+                pending.row = view.find(pending.state);
             }
         }
     }
 
-    /// Makes so many steps from the step `first` of all workers on.
+    /// Make `steps` steps; `first` is the number of steps that all workers had made before.
     #[inline(always)]
     pub fn run<V: View, C: Cpu>(&mut self, view: V, cpu: C, first: u64, steps: usize) {
-        let now = self.mind.now(first);
-        if !self.begun {
-            self.begin_all(view, cpu, &now);
+        let context = self.learner.context(first);
+        if !self.started {
+            self.start(view, cpu, &context);
         }
-        if now.rule.is_plain() {
-            self.rounds(view.with_one_plane(), cpu, now.plain(), steps);
+        if context.settings.is_online_q_learning() {
+            self.rounds(view.with_one_plane(), cpu, context.online_q_learning(), steps);
         } else {
-            self.rounds(view, cpu, now, steps);
+            self.rounds(view, cpu, context, steps);
         }
     }
 
     #[inline(always)]
-    fn rounds<V: View, C: Cpu>(&mut self, view: V, cpu: C, mut now: Now, steps: usize) {
+    fn rounds<V: View, C: Cpu>(&mut self, view: V, cpu: C, mut context: StepContext, steps: usize) {
         let mut left = steps;
         while left > 0 {
-            if self.mind.made.is_multiple_of(FOLD) {
-                (now.env, now.act) = self.mind.streams();
+            if self.learner.steps.is_multiple_of(FOLD) {
+                (context.env, context.action) = self.learner.streams();
             }
-            let count = left.min(LANES - self.next_lane);
-            self.round(view, cpu, &mut now, count);
-            self.next_lane = (self.next_lane + count) % LANES;
+            let count = left.min(ENVS - self.next_env);
+            self.round(view, cpu, &mut context, count);
+            self.next_env = (self.next_env + count) % ENVS;
             left -= count;
         }
     }
 
-    fn begin_all<V: View, C: Cpu>(&mut self, view: V, cpu: C, now: &Now) {
-        for (index, lane) in self.lanes.iter_mut().enumerate() {
-            let draws = now.env.fold(index as u32);
-            lane.env.begin(draws);
-            let offer = look(view, cpu, view.find(lane.env.state()), lane.env.legal());
-            (lane.state, lane.row, lane.seat) = (lane.env.state(), offer.row, lane.env.seat());
-            lane.action = TdLearner::decide_by(view, cpu, now, &offer, draws.fold(0));
+    fn start<V: View, C: Cpu>(&mut self, view: V, cpu: C, context: &StepContext) {
+        for (index, episode) in self.episodes.iter_mut().enumerate() {
+            let stream = context.env.fold(index as u32);
+            episode.env.begin(stream);
+            let values = action_values(view, cpu, view.find(episode.env.state()), episode.env.legal());
+            (episode.state, episode.row, episode.seat) = (episode.env.state(), values.row, episode.env.seat());
+            episode.action = TdLearner::choose_from(view, cpu, context, &values, stream.fold(0));
         }
-        self.begun = true;
+        self.started = true;
     }
 
-    /// One decision of each of so many envs.
+    /// Make one step in each of `count` envs.
     #[inline(always)]
-    fn round<V: View, C: Cpu>(&mut self, view: V, cpu: C, now: &mut Now, count: usize) {
-        let Self { lanes, mind, max_steps, next_lane, .. } = self;
-        let lanes = &mut lanes[*next_lane..*next_lane + count];
-        let mut led = [Led::default(); LANES];
-        for ((i, led), lane) in (0..).zip(&mut led).zip(&mut *lanes) {
-            let draws = mind.env_draws(now, i);
-            *led = lane.play(view, &mut mind.tally, *max_steps, draws);
+    fn round<V: View, C: Cpu>(&mut self, view: V, cpu: C, context: &mut StepContext, count: usize) {
+        let Self { episodes, learner, max_steps, next_env, .. } = self;
+        let episodes = &mut episodes[*next_env..*next_env + count];
+        let mut outcomes = [Outcome::default(); ENVS];
+        for ((i, outcome), episode) in (0..).zip(&mut outcomes).zip(&mut *episodes) {
+            let stream = learner.env_stream_at(context, i);
+            *outcome = episode.step(view, &mut learner.counters, *max_steps, stream);
         }
-        let chances: Chances<LANES> = mind.chances(now);
-        for ((i, led), lane) in (0..).zip(&led).zip(lanes) {
-            lane.learn(view, cpu, mind, now, led, &chances.at(i));
-            now.rate.next();
-            now.epsilon.next();
+        let noise: BatchNoise<ENVS> = learner.noise(context);
+        for ((i, outcome), episode) in (0..).zip(&outcomes).zip(episodes) {
+            episode.learn(view, cpu, learner, context, outcome, &noise.at(i));
+            context.rate.advance();
+            context.epsilon.advance();
         }
-        mind.made += count as u64;
+        learner.steps += count as u64;
     }
 
-    /// For a checkpoint.
+    /// Write the checkpointed state.
     pub fn save(&mut self, out: &mut Writer) {
-        self.mind.save(out);
-        out.u8(u8::from(self.begun));
-        out.u32(self.next_lane as u32);
-        for lane in &mut self.lanes {
-            lane.env.fields(&mut Save(out));
-            out.u64(lane.state);
-            out.u32(lane.action as u32);
-            out.u32(lane.seat as u32);
-            out.u32(lane.elapsed);
+        self.learner.save(out);
+        out.u8(u8::from(self.started));
+        out.u32(self.next_env as u32);
+        for episode in &mut self.episodes {
+            episode.env.fields(&mut Save(out));
+            out.u64(episode.state);
+            out.u32(episode.action as u32);
+            out.u32(episode.seat as u32);
+            out.u32(episode.elapsed);
             for seat in 0..MOST_SEATS {
-                let waiting = &lane.waiting[seat];
-                out.u64(waiting.state);
-                out.u32(waiting.action as u32);
-                out.f32(waiting.reward);
-                out.u8(u8::from(waiting.on));
-                out.f32(lane.totals[seat]);
-                out.u32(lane.lengths[seat]);
+                let pending = &episode.pending[seat];
+                out.u64(pending.state);
+                out.u32(pending.action as u32);
+                out.f32(pending.reward);
+                out.u8(u8::from(pending.active));
+                out.f32(episode.returns[seat]);
+                out.u32(episode.lengths[seat]);
             }
         }
     }
 
-    /// From a checkpoint; `settle` must follow.
+    /// Read the checkpointed state; `refresh_rows` must follow.
     pub fn load(&mut self, from: &mut Reader<'_>) -> Result<()> {
-        self.mind.load(from)?;
-        self.begun = from.u8()? != 0;
-        self.next_lane = from.u32()? as usize % LANES;
-        for lane in &mut self.lanes {
+        self.learner.load(from)?;
+        self.started = from.u8()? != 0;
+        self.next_env = from.u32()? as usize % ENVS;
+        for episode in &mut self.episodes {
             let mut fields = Load::new(from);
-            lane.env.fields(&mut fields);
+            episode.env.fields(&mut fields);
             fields.finish()?;
-            if let Err(why) = lane.env.check() {
+            if let Err(why) = episode.env.check() {
                 return input(format!("the state of an env is not a possible one: {why}"));
             }
-            lane.state = from.u64()?;
-            lane.action = from.u32()? as usize;
-            lane.seat = from.u32()? as usize % MOST_SEATS;
-            lane.elapsed = from.u32()?;
+            episode.state = from.u64()?;
+            episode.action = from.u32()? as usize;
+            episode.seat = from.u32()? as usize % MOST_SEATS;
+            episode.elapsed = from.u32()?;
             for seat in 0..MOST_SEATS {
                 let (state, action) = (from.u64()?, from.u32()? as usize);
-                let (reward, on) = (from.f32()?, from.u8()? != 0);
-                lane.waiting[seat] = Waiting { state, row: 0, action, reward, on };
-                lane.totals[seat] = from.f32()?;
-                lane.lengths[seat] = from.u32()?;
+                let (reward, active) = (from.f32()?, from.u8()? != 0);
+                episode.pending[seat] = PendingDecision { state, row: 0, action, reward, active };
+                episode.returns[seat] = from.f32()?;
+                episode.lengths[seat] = from.u32()?;
             }
         }
         Ok(())
     }
 }
 
-impl<E: Discrete> Lane<E> {
-    /// Does what the seat in turn has decided.
+impl<E: Discrete> Episode<E> {
+    /// Step the env with the chosen action, and reset it if the episode ended.
     #[inline(always)]
-    fn play<V: View>(&mut self, view: V, tally: &mut Tally, max_steps: u32, draws: Stream) -> Led {
-        let turn = self.env.play(self.action, draws);
+    fn step<V: View>(&mut self, view: V, counters: &mut Counters, max_steps: u32, stream: Stream) -> Outcome {
+        let step = self.env.play(self.action, stream);
         if E::SEATS > 1 {
-            self.waiting[self.seat] = self.decision();
-            for (waiting, reward) in self.waiting.iter_mut().zip(turn.rewards) {
-                waiting.reward += reward;
+            self.pending[self.seat] = self.decision();
+            for (pending, reward) in self.pending.iter_mut().zip(step.rewards) {
+                pending.reward += reward;
             }
         }
         for seat in 0..E::SEATS {
-            self.totals[seat] += turn.rewards[seat];
+            self.returns[seat] += step.rewards[seat];
         }
         self.lengths[self.seat()] += 1;
         self.elapsed += 1;
-        let cut = self.elapsed >= max_steps && !turn.over;
-        if turn.over || cut {
-            if cut {
-                self.cut = stand(view, &self.env);
+        let truncated = self.elapsed >= max_steps && !step.over;
+        if step.over || truncated {
+            if truncated {
+                self.truncated_at = position(view, &self.env);
             }
             for seat in 0..E::SEATS {
-                tally.episode(self.totals[seat], self.lengths[seat], turn.success[seat]);
+                counters.count_episode(self.returns[seat], self.lengths[seat], step.success[seat]);
             }
-            self.env.begin(draws.skip(4));
-            (self.totals, self.lengths, self.elapsed) = ([0.0; MOST_SEATS], [0; MOST_SEATS], 0);
+            self.env.begin(stream.skip(4));
+            (self.returns, self.lengths, self.elapsed) = ([0.0; MOST_SEATS], [0; MOST_SEATS], 0);
         }
-        let to = stand(view, &self.env);
-        view.expect(to.row);
-        Led { to, reward: turn.rewards[0], over: turn.over, cut }
+        let next = position(view, &self.env);
+        view.prefetch(next.row);
+        Outcome { next, reward: step.rewards[0], terminated: step.over, truncated }
     }
 
-    /// Decides anew, and learns from the decision that led there.
+    /// Choose the next action, and learn from the decision that led there.
     #[inline(always)]
-    fn learn<V: View, C: Cpu>(&mut self, view: V, cpu: C, mind: &mut TdLearner, now: &Now, led: &Led, chance: &Chance) {
-        if led.cut {
-            // What would have followed still counts for the seat in turn.
-            let Stand { state, row, legal, seat } = self.cut;
-            let waiting = self.awaits(seat, led);
-            if waiting.on {
-                let offer = look(view, cpu, row, legal);
-                let (action, epsilon) = TdLearner::decide(view, cpu, now, &offer, &chance.fold(3));
-                mind.take(view, cpu, now, &waiting, &Next { state, action, epsilon, alive: 1.0, offer }, chance);
+    fn learn<V: View, C: Cpu>(
+        &mut self,
+        view: V,
+        cpu: C,
+        learner: &mut TdLearner,
+        context: &StepContext,
+        outcome: &Outcome,
+        noise: &StepNoise,
+    ) {
+        if outcome.truncated {
+            // The seat in turn bootstraps from the state in which the episode was truncated.
+            let Position { state, row, legal, seat } = self.truncated_at;
+            let decision = self.pending(seat, outcome);
+            if decision.active {
+                let values = action_values(view, cpu, row, legal);
+                let (action, epsilon) = TdLearner::choose(view, cpu, context, &values, &noise.fold(3));
+                let next = NextDecision { state, action, epsilon, nonterminal: 1.0, values };
+                learner.learn(view, cpu, context, &decision, &next, noise);
             }
-            self.waiting = [Waiting::default(); MOST_SEATS];
+            self.pending = [PendingDecision::default(); MOST_SEATS];
         }
-        let Stand { state, row, legal, seat } = led.to;
-        let offer = look(view, cpu, row, legal);
-        let (action, epsilon) = TdLearner::decide(view, cpu, now, &offer, chance);
-        let alive = if led.over { 0.0 } else { 1.0 };
-        let next = Next { state, action, epsilon, alive, offer };
-        if E::SEATS > 1 && led.over {
+        let Position { state, row, legal, seat } = outcome.next;
+        let values = action_values(view, cpu, row, legal);
+        let (action, epsilon) = TdLearner::choose(view, cpu, context, &values, noise);
+        let nonterminal = if outcome.terminated { 0.0 } else { 1.0 };
+        let next = NextDecision { state, action, epsilon, nonterminal, values };
+        if E::SEATS > 1 && outcome.terminated {
             for seat in 0..E::SEATS {
-                let waiting = std::mem::take(&mut self.waiting[seat]);
-                if waiting.on {
-                    mind.take(view, cpu, now, &waiting, &next, &chance.fold(4 + seat as u32));
+                let decision = std::mem::take(&mut self.pending[seat]);
+                if decision.active {
+                    learner.learn(view, cpu, context, &decision, &next, &noise.fold(4 + seat as u32));
                 }
             }
         }
-        let waiting = self.awaits(seat, led);
-        if waiting.on && !led.cut {
-            mind.take(view, cpu, now, &waiting, &next, chance);
+        let decision = self.pending(seat, outcome);
+        if decision.active && !outcome.truncated {
+            learner.learn(view, cpu, context, &decision, &next, noise);
         }
         (self.state, self.row, self.action, self.seat) = (state, row, action, seat);
     }
 
-    /// The decision of a seat that waits for what it leads to; where there is one seat, always the last one.
+    /// The pending decision of a seat; with one seat, always the last one.
     #[inline(always)]
-    fn awaits(&self, seat: usize, led: &Led) -> Waiting {
-        if E::SEATS == 1 { Waiting { reward: led.reward, ..self.decision() } } else { self.waiting[seat] }
+    fn pending(&self, seat: usize, outcome: &Outcome) -> PendingDecision {
+        if E::SEATS == 1 { PendingDecision { reward: outcome.reward, ..self.decision() } } else { self.pending[seat] }
     }
 
-    /// What the seat in turn does, with nothing earned yet.
+    /// The decision of the seat in turn, without a reward yet.
     #[inline(always)]
-    fn decision(&self) -> Waiting {
-        Waiting { state: self.state, row: self.row, action: self.action, reward: 0.0, on: true }
+    fn decision(&self) -> PendingDecision {
+        PendingDecision { state: self.state, row: self.row, action: self.action, reward: 0.0, active: true }
     }
 
     /// The seat in turn.
@@ -298,20 +310,20 @@ impl<E: Discrete> Lane<E> {
 }
 
 #[inline(always)]
-fn stand<E: Discrete, V: View>(view: V, env: &E) -> Stand {
+fn position<E: Discrete, V: View>(view: V, env: &E) -> Position {
     let state = env.state();
     let seat = if E::SEATS == 1 { 0 } else { env.seat() };
-    Stand { state, row: view.find(state), legal: env.legal(), seat }
+    Position { state, row: view.find(state), legal: env.legal(), seat }
 }
 
-/// Runs a worker with what the CPU has, or less of it; the result is the same.
+/// Run a worker with the instructions of `isa`, as far as the CPU has them; the result does not depend on them.
 pub fn run<E: Discrete, V: View>(worker: &mut Worker<E>, view: V, first: u64, steps: usize, isa: Isa) {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("bmi1") && is_x86_feature_detected!("bmi2") && is_x86_feature_detected!("popcnt") {
         // SAFETY: the CPU has what each function needs.
         match isa {
-            Isa::Avx512 => return unsafe { run_sixteens(worker, view, first, steps) },
-            Isa::Avx2 => return unsafe { run_eights(worker, view, first, steps) },
+            Isa::Avx512 => return unsafe { run_avx512(worker, view, first, steps) },
+            Isa::Avx2 => return unsafe { run_avx2(worker, view, first, steps) },
             Isa::Scalar => {}
         }
     }
@@ -321,14 +333,14 @@ pub fn run<E: Discrete, V: View>(worker: &mut Worker<E>, view: V, first: u64, st
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx2,bmi1,bmi2,popcnt")]
-fn run_sixteens<E: Discrete, V: View>(worker: &mut Worker<E>, view: V, first: u64, steps: usize) {
+fn run_avx512<E: Discrete, V: View>(worker: &mut Worker<E>, view: V, first: u64, steps: usize) {
     // SAFETY: this function is called only where the CPU has them.
-    worker.run(view, unsafe { x86::Sixteens::new() }, first, steps);
+    worker.run(view, unsafe { x86::Avx512::new() }, first, steps);
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
-fn run_eights<E: Discrete, V: View>(worker: &mut Worker<E>, view: V, first: u64, steps: usize) {
+fn run_avx2<E: Discrete, V: View>(worker: &mut Worker<E>, view: V, first: u64, steps: usize) {
     // SAFETY: this function is called only where the CPU has them.
-    worker.run(view, unsafe { x86::Eights::new() }, first, steps);
+    worker.run(view, unsafe { x86::Avx2::new() }, first, steps);
 }

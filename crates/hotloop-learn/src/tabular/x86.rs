@@ -1,4 +1,4 @@
-//! What 64-bit x86 CPUs can do for the inner loop. The order of comparisons is that of [`super::choice::Portable`].
+//! [`Cpu`] for 64-bit x86. The order of comparisons is that of [`super::epsilon_greedy::Portable`].
 
 use std::arch::x86_64::{
     __m256, _CMP_EQ_OQ, _mm_cvtss_f32, _mm_max_ps, _mm_max_ss, _mm_movehl_ps, _mm_shuffle_ps, _mm256_and_si256,
@@ -8,18 +8,18 @@ use std::arch::x86_64::{
     _mm512_mask_cmp_ps_mask, _mm512_set1_ps, _pdep_u64,
 };
 
-use super::choice::Cpu;
+use super::epsilon_greedy::Cpu;
 use super::view::Block;
 
 /// AVX2 and BMI2.
 #[derive(Clone, Copy)]
-pub struct Eights(());
+pub struct Avx2(());
 
 /// AVX-512 and BMI2.
 #[derive(Clone, Copy)]
-pub struct Sixteens(());
+pub struct Avx512(());
 
-impl Eights {
+impl Avx2 {
     /// # Safety
     /// The CPU has `avx2` and `bmi2`.
     pub unsafe fn new() -> Self {
@@ -27,7 +27,7 @@ impl Eights {
     }
 }
 
-impl Sixteens {
+impl Avx512 {
     /// # Safety
     /// The CPU has `avx512f`, `avx512dq`, `avx2` and `bmi2`.
     pub unsafe fn new() -> Self {
@@ -51,7 +51,7 @@ fn largest(eight: __m256) -> f32 {
     }
 }
 
-impl Cpu for Eights {
+impl Cpu for Avx2 {
     #[inline(always)]
     fn nth_bit(self, bits: u64, n: u32) -> u32 {
         nth_bit(bits, n)
@@ -77,7 +77,7 @@ impl Cpu for Eights {
     }
 }
 
-impl Cpu for Sixteens {
+impl Cpu for Avx512 {
     #[inline(always)]
     fn nth_bit(self, bits: u64, n: u32) -> u32 {
         nth_bit(bits, n)

@@ -1,9 +1,9 @@
-//! Half-precision numbers, rounded by chance.
+//! Half precision with stochastic rounding.
 
 use hotloop_learn::tabular::half::{MOST, decode, encode};
 
 #[test]
-fn every_number_comes_back() {
+fn every_finite_value_round_trips() {
     for bits in 0..=u16::MAX {
         if bits & 0x7c00 != 0x7c00 {
             assert_eq!(encode(decode(bits), 0x1fff), bits, "{bits:#x}");
@@ -19,7 +19,7 @@ fn the_mean_of_many_roundings_is_the_number() {
 }
 
 #[test]
-fn what_is_too_large_is_the_largest() {
+fn values_out_of_range_saturate() {
     assert_eq!(decode(encode(1e9, 0)), MOST);
     assert_eq!(decode(encode(-1e9, 77)), -MOST);
 }

@@ -1,4 +1,4 @@
-//! Schedules of tables: where they start, fall and stop.
+//! Schedules of tabular learners: start, decay and floor.
 
 use hotloop_learn::tabular::schedule::{Kind, Schedule};
 
@@ -34,10 +34,10 @@ fn visits_halve_it_and_steps_do_not() {
 }
 
 #[test]
-fn steps_one_by_one_lead_where_a_leap_does() {
+fn advancing_step_by_step_equals_starting_later() {
     for kind in [Kind::Linear, Kind::Exponential, Kind::Constant] {
-        let mut running = schedule(kind).at(100);
-        (0..400).for_each(|_| running.next());
-        assert!((running.value(|| 0) - value(schedule(kind), 500, 0)).abs() < 1e-5, "{kind:?}");
+        let mut cursor = schedule(kind).at(100);
+        (0..400).for_each(|_| cursor.advance());
+        assert!((cursor.value(|| 0) - value(schedule(kind), 500, 0)).abs() < 1e-5, "{kind:?}");
     }
 }

@@ -1,9 +1,9 @@
-//! Exact answers of tasks that are tables.
+//! Exact solutions of finite Markov decision processes.
 
 use std::sync::Arc;
 
 use hotloop_envs::table::Table;
-use hotloop_learn::tabular::exact::Task;
+use hotloop_learn::tabular::exact::Mdp;
 use hotloop_py_macros::guarded;
 use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::PyValueError;
@@ -18,8 +18,8 @@ fn table(name: &str, options: Option<&Bound<'_, PyDict>>) -> PyResult<Arc<Table>
         .ok_or_else(|| PyValueError::new_err(format!("{name} with these options cannot be enumerated")))
 }
 
-fn task(table: &Table) -> Task<'_> {
-    Task {
+fn mdp(table: &Table) -> Mdp<'_> {
+    Mdp {
         actions: table.actions,
         offsets: &table.offsets,
         probability: &table.probability,
@@ -32,11 +32,11 @@ fn task(table: &Table) -> Task<'_> {
     }
 }
 
-/// The best value of every state and action, by value iteration; minus infinity for what is not legal.
+/// Optimal value of every state and action, by value iteration; minus infinity for illegal actions.
 #[guarded]
 #[pyfunction]
 #[pyo3(signature = (env, options, gamma, tolerance=1e-12))]
-pub fn best_values<'py>(
+pub fn optimal_values<'py>(
     py: Python<'py>,
     env: &str,
     options: Option<&Bound<'py, PyDict>>,
@@ -44,11 +44,11 @@ pub fn best_values<'py>(
     tolerance: f64,
 ) -> PyResult<Bound<'py, PyArray1<f64>>> {
     let table = table(env, options)?;
-    let values = py.detach(|| task(&table).best_values(gamma, tolerance)).map_err(PyValueError::new_err)?;
+    let values = py.detach(|| mdp(&table).optimal_values(gamma, tolerance)).map_err(PyValueError::new_err)?;
     Ok(PyArray1::from_vec(py, values))
 }
 
-/// Which states may ask for a decision, whatever was decided before.
+/// States that some policy reaches and has to act in.
 #[guarded]
 #[pyfunction]
 #[pyo3(signature = (env, options=None))]
@@ -57,13 +57,13 @@ pub fn reachable_states<'py>(
     env: &str,
     options: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<Bound<'py, PyArray1<bool>>> {
-    Ok(PyArray1::from_vec(py, task(&*table(env, options)?).reachable()))
+    Ok(PyArray1::from_vec(py, mdp(&*table(env, options)?).reachable()))
 }
 
-/// What a policy earns in episodes of at most `limit` steps.
+/// Exact statistics of a policy's episodes of at most `limit` steps.
 #[guarded]
 #[pyfunction]
-pub fn policy_earnings<'py>(
+pub fn evaluate_policy<'py>(
     py: Python<'py>,
     env: &str,
     options: Option<&Bound<'py, PyDict>>,
@@ -76,12 +76,12 @@ pub fn policy_earnings<'py>(
         let (states, actions) = (table.states, table.actions);
         return Err(PyValueError::new_err(format!("expected one of {actions} actions for each of {states} states")));
     }
-    let found = py.detach(|| task(&table).earns(&policy, limit));
+    let result = py.detach(|| mdp(&table).evaluate(&policy, limit));
     let dict = PyDict::new(py);
-    dict.set_item("mean", found.mean)?;
-    dict.set_item("length", found.length)?;
-    dict.set_item("success", found.success)?;
-    dict.set_item("worst", found.worst)?;
-    dict.set_item("left", found.left)?;
+    dict.set_item("mean", result.mean)?;
+    dict.set_item("length", result.length)?;
+    dict.set_item("success", result.success)?;
+    dict.set_item("worst", result.worst)?;
+    dict.set_item("unfinished", result.unfinished)?;
     Ok(dict)
 }

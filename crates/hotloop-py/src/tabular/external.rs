@@ -1,20 +1,20 @@
-//! A table that learns from an env that somebody else steps.
+//! Python bindings of the tabular learner for external envs.
 
 use hotloop_core::codec::{Reader, Writer};
-use hotloop_learn::tabular::external::External;
+use hotloop_learn::tabular::external::ExternalLearner;
 use hotloop_learn::tabular::table::Table;
 use hotloop_learn::tabular::td_learner::TdLearner;
 use hotloop_py_macros::guarded;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
-use super::{QTable, get, rule, shape, told};
-use crate::convert::raised;
+use super::{QTable, get, shape, statistics, td_settings};
+use crate::convert::to_py_err;
 
-/// Learns one step at a time.
+/// A tabular learner for an env that is stepped by the caller.
 #[pyclass(module = "hotloop._core")]
 pub struct ExternalTabularLearner {
-    external: External,
+    core: ExternalLearner,
 }
 
 #[guarded("learner")]
@@ -22,58 +22,58 @@ pub struct ExternalTabularLearner {
 impl ExternalTabularLearner {
     #[new]
     fn new(settings: &Bound<'_, PyDict>, states: usize, actions: usize) -> PyResult<Self> {
-        let rule = rule(settings)?;
-        let table = Table::new(shape(settings, &rule, states, actions)?);
-        let mind = TdLearner::new(rule, get(settings, "seed")?, get(settings, "attempt")?, 0);
-        Ok(Self { external: External::new(table, states as u64, mind) })
+        let td = td_settings(settings)?;
+        let table = Table::new(shape(settings, &td, states, actions)?);
+        let learner = TdLearner::new(td, get(settings, "seed")?, get(settings, "attempt")?, 0);
+        Ok(Self { core: ExternalLearner::new(table, states as u64, learner) })
     }
 
-    /// An episode begins in this state; what to do there.
+    /// Begins an episode in `state`; returns the first action.
     fn begin(&mut self, state: i64, legal: u64) -> PyResult<usize> {
-        self.external.begin(state, legal).map_err(raised)
+        self.core.begin(state, legal).map_err(to_py_err)
     }
 
-    /// Learns from what that led to; what to do next.
+    /// Learns from the outcome of the last action; returns the next one.
     fn step(&mut self, reward: f32, terminated: bool, state: i64, legal: u64) -> PyResult<usize> {
-        self.external.step(reward, terminated, state, legal).map_err(raised)
+        self.core.step(reward, terminated, state, legal).map_err(to_py_err)
     }
 
-    /// What was counted since the last call: only errors, for episodes are counted by who steps the env.
-    fn tally<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        told(py, &self.external.take_tally(), &[])
+    /// Takes the statistics since the last call; the caller, who steps the env, counts episodes.
+    fn take_statistics<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        statistics(py, &self.core.take_counters(), &[])
     }
 
     /// A copy of the table.
     fn table(&self) -> QTable {
-        QTable::copy_of(&self.external.table)
+        QTable::copy_of(&self.core.table)
     }
 
-    /// Goes on with another table.
+    /// Replaces the table.
     fn set_table(&mut self, table: &QTable) {
-        self.external.table = table.inner().converted(self.external.table.shape);
+        self.core.table = table.inner().converted(self.core.table.shape);
     }
 
-    /// States that have a row.
+    /// Number of states that have a row.
     #[getter]
     fn rows(&self) -> usize {
-        self.external.table.rows()
+        self.core.table.rows()
     }
 
-    /// Bytes of the table.
+    /// Size of the table in bytes.
     #[getter]
     fn bytes(&self) -> u64 {
-        self.external.table.bytes() as u64
+        self.core.table.bytes() as u64
     }
 
-    /// All but the table and the env.
+    /// Serialises everything except the table and the env.
     fn snapshot<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         let mut out = Writer::default();
-        self.external.mind.save(&mut out);
+        self.core.learner.save(&mut out);
         PyBytes::new(py, out.bytes())
     }
 
-    /// Goes to what was saved; the env begins a new episode.
+    /// Restores a snapshot; the env begins a new episode.
     fn restore(&mut self, state: &[u8]) -> PyResult<()> {
-        self.external.mind.load(&mut Reader::new(state)).map_err(raised)
+        self.core.learner.load(&mut Reader::new(state)).map_err(to_py_err)
     }
 }

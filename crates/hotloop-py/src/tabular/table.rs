@@ -1,4 +1,4 @@
-//! A table of values that nobody learns: to act with, to keep, to turn into another kind.
+//! A table of action values apart from a learner: to act with, to store, to convert.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -13,24 +13,24 @@ use pyo3::types::PyDict;
 
 use super::{check_actions, require_table};
 
-/// A table of values.
+/// A table of action values.
 #[pyclass(module = "hotloop._core", frozen)]
 pub struct QTable {
     table: Table,
 }
 
 impl QTable {
-    /// Of what an engine has.
+    /// Copy of a learner's table.
     pub fn copy_of(table: &Table) -> Self {
-        Self { table: table.converted(Shape { fresh: false, ..table.shape }) }
+        Self { table: table.converted(Shape { exchange: false, ..table.shape }) }
     }
 
-    /// What it is like.
+    /// Size and kind.
     pub fn shape(&self) -> Shape {
         self.table.shape
     }
 
-    /// The table.
+    /// Table of the core.
     pub fn inner(&self) -> &Table {
         &self.table
     }
@@ -46,10 +46,11 @@ impl QTable {
 #[guarded]
 #[pymethods]
 impl QTable {
-    /// From arrays as `arrays` gives them; `states` is 0 for a sparse table.
+    /// Creates a table from arrays such as `arrays` returns; `states` is 0 for a sparse one.
     #[new]
     fn new(states: usize, actions: usize, initial_value: f64, arrays: &Bound<'_, PyDict>) -> PyResult<Self> {
-        let missing = |name: &str| PyValueError::new_err(format!("the array {name:?} is missing, or of another type"));
+        let missing =
+            |name: &str| PyValueError::new_err(format!("the array {name:?} is missing or has the wrong type"));
         let item = |name: &str| -> PyResult<Option<Bound<'_, PyAny>>> { arrays.get_item(name) };
         let given = item("states")?;
         let has_keys = given.is_some();
@@ -96,13 +97,11 @@ impl QTable {
             return Err(PyValueError::new_err(format!("the table has state {FREE}, which marks unused slots")));
         }
         let initial = width.initial_value(initial_value).map_err(PyValueError::new_err)?;
-        let shape = Shape { states, actions, planes, width, initial, visits: visits.is_some(), fresh: false };
+        let shape = Shape { states, actions, planes, width, initial, visits: visits.is_some(), exchange: false };
         require_table(shape, 1)?;
         let mut table = Table::new(shape);
         for (index, state) in keys.iter().enumerate() {
-            while !table.has_room(1) {
-                table.grow();
-            }
+            table.reserve(1);
             let row = table.find(*state);
             for action in 0..actions {
                 for plane in 0..planes {
@@ -117,20 +116,20 @@ impl QTable {
         Ok(Self { table })
     }
 
-    /// Its numbers: `values` by state, plane and action (bits of halves as whole numbers), `states` of a sparse one,
-    /// `visits` where they are counted.
+    /// Arrays of the table: `values` by state, plane and action (f16 as its bits), `states` of a sparse one, `visits` if
+    /// they are counted.
     fn arrays<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let (shape, rows) = (self.table.shape, self.ordered());
         let dict = PyDict::new(py);
         if self.table.is_sparse() {
             dict.set_item("states", PyArray1::from_iter(py, rows.iter().map(|(_, state)| *state)))?;
         }
-        let places = || rows.iter().flat_map(|(row, _)| (0..shape.planes * shape.actions).map(move |i| (*row, i)));
+        let entries = || rows.iter().flat_map(|(row, _)| (0..shape.planes * shape.actions).map(move |i| (*row, i)));
         let value = |(row, i): (usize, usize)| self.table.get(row, i / shape.actions, i % shape.actions);
         match &self.table.cells {
-            Cells::Full(_) => dict.set_item("values", PyArray1::from_iter(py, places().map(value)))?,
+            Cells::Full(_) => dict.set_item("values", PyArray1::from_iter(py, entries().map(value)))?,
             Cells::Half(_) => {
-                let bits = places().map(|place| half::encode(value(place), 0));
+                let bits = entries().map(|entry| half::encode(value(entry), 0));
                 dict.set_item("values", PyArray1::from_iter(py, bits))?;
             }
         }
@@ -143,7 +142,7 @@ impl QTable {
         Ok(dict)
     }
 
-    /// The same values in another kind of table.
+    /// Copies the values to another kind of table.
     #[pyo3(signature = (states, half))]
     fn converted(&self, states: usize, half: bool) -> PyResult<Self> {
         if let Some((_, state)) = self.table.states().into_iter().find(|(_, s)| states != 0 && *s >= states as u64) {
@@ -155,7 +154,7 @@ impl QTable {
         Ok(Self { table: self.table.converted(shape) })
     }
 
-    /// The best known action in each state: the first of equal ones, or any of them if a seed is given.
+    /// Greedy action in each state: the first of equal ones, or a random one of them if a seed is given.
     #[pyo3(signature = (states, mask=None, seed=None))]
     fn act<'py>(
         &self,
@@ -184,38 +183,38 @@ impl QTable {
         Ok(PyArray1::from_iter(py, states.iter().enumerate().map(act)))
     }
 
-    /// The values of a state's actions; what nobody has learned is the initial value.
+    /// Action values of a state; the initial value if it was never visited.
     fn values_of<'py>(&self, py: Python<'py>, state: u64) -> Bound<'py, PyArray1<f32>> {
         let row = self.table.look_up(state);
         let value = |action| row.map_or(self.table.shape.initial, |row| self.table.value(row, action));
         PyArray1::from_iter(py, (0..self.table.shape.actions).map(value))
     }
 
-    /// States that have a row.
+    /// Number of states that have a row.
     #[getter]
     fn rows(&self) -> usize {
         self.table.rows()
     }
 
-    /// States of a dense table; 0 for a sparse one.
+    /// Number of states of a dense table; 0 for a sparse one.
     #[getter]
     fn states(&self) -> usize {
         self.table.shape.states
     }
 
-    /// Actions of every state.
+    /// Actions per state.
     #[getter]
     fn actions(&self) -> usize {
         self.table.shape.actions
     }
 
-    /// Whether values have 16 bits.
+    /// Whether values are f16.
     #[getter]
     fn half(&self) -> bool {
         self.table.shape.width == Width::Half
     }
 
-    /// Bytes that it takes.
+    /// Size in bytes.
     #[getter]
     fn bytes(&self) -> u64 {
         self.table.bytes() as u64

@@ -1,8 +1,7 @@
 //! Embeddings: a learned vector per state, which the trunk's first layer reads.
 
-use hotloop_core::simd::{Floats, Simd};
+use hotloop_core::simd::Simd;
 
-use super::super::rows::add_rows;
 use super::super::spec::{Arrays, Role};
 use super::LookupWork;
 
@@ -20,27 +19,12 @@ impl Embedding {
 
     #[inline(always)]
     pub(super) fn forward<S: Simd>(&self, simd: S, params: &[f32], work: &mut LookupWork, rows: usize) {
-        let LookupWork { states, features, stride, .. } = work;
-        for (row, state) in states[..rows].iter().enumerate() {
-            let entry = self.table + *state as usize * *stride;
-            for col in (0..*stride).step_by(S::LANES) {
-                // SAFETY: tables and features have rows of whole blocks, and states are below `n`.
-                unsafe {
-                    let vector = simd.load(params.as_ptr().add(entry + col));
-                    vector.store(features.as_mut_ptr().add(row * *stride + col));
-                }
-            }
-        }
+        work.fill(simd, params, self.table, rows, |vector, _, _| vector);
     }
 
     #[inline(always)]
     pub(super) fn backward<S: Simd>(&self, simd: S, work: &LookupWork, rows: usize, gradient: &mut [f32]) {
-        let (features, stride) = (work.features.as_ptr(), work.stride);
-        for row in 0..rows {
-            let entry = self.table + work.states[row] as usize * stride;
-            // SAFETY: as above; `gradient` is laid out like the parameters.
-            unsafe { add_rows(simd, features.add(row * stride), stride, 1, gradient.as_mut_ptr().add(entry)) };
-        }
+        work.add_entries(simd, self.table, rows, gradient);
     }
 }
 

@@ -1,6 +1,9 @@
-//! Rows of a table by state: what one-hot and embedding encoders share.
+//! Rows of a table by state, for one-hot and embedding encoders.
+
+use hotloop_core::simd::{Floats, Simd};
 
 use super::super::buffer::Buffer;
+use super::super::rows::add_rows;
 use super::super::spec::padded;
 use super::{FeatureRows, Observations};
 
@@ -27,6 +30,41 @@ impl LookupWork {
             word.copy_from_slice(bytes);
             // The runner reports observations outside their space; here they must only stay inside the table.
             *state = (i64::from_ne_bytes(word) as u64).min(n as u64 - 1) as u32;
+        }
+    }
+
+    /// Fill the features of `rows` rows. `feature` takes a vector of the state's entry in the table at offset `table`, its
+    /// column, and its index among the features.
+    #[inline(always)]
+    pub(super) fn fill<S: Simd>(
+        &mut self,
+        simd: S,
+        params: &[f32],
+        table: usize,
+        rows: usize,
+        feature: impl Fn(S::F, usize, usize) -> S::F,
+    ) {
+        let (features, stride) = (self.features.as_mut_ptr(), self.stride);
+        for (row, state) in self.states[..rows].iter().enumerate() {
+            let entry = table + *state as usize * stride;
+            for col in (0..stride).step_by(S::LANES) {
+                let index = row * stride + col;
+                // SAFETY: tables and features have rows of whole blocks, and states are inside the table.
+                unsafe {
+                    feature(simd.load(params.as_ptr().add(entry + col)), col, index).store(features.add(index));
+                }
+            }
+        }
+    }
+
+    /// Add each row's features, which hold their gradient, to its state's entry in the gradient of the table.
+    #[inline(always)]
+    pub(super) fn add_entries<S: Simd>(&self, simd: S, table: usize, rows: usize, gradient: &mut [f32]) {
+        let (features, stride) = (self.features.as_ptr(), self.stride);
+        for (row, state) in self.states[..rows].iter().enumerate() {
+            let entry = table + *state as usize * stride;
+            // SAFETY: as above; `gradient` is laid out like the parameters.
+            unsafe { add_rows(simd, features.add(row * stride), stride, 1, gradient.as_mut_ptr().add(entry)) };
         }
     }
 

@@ -1,7 +1,7 @@
 //! Encoders: how a tile of observations becomes the rows of features that the trunk reads.
 //!
-//! An encoder owns its parameters, its part of the workspace and the form of its input, so the trunk, the memory and the
-//! heads do not depend on the kind of observation. To add one: a file beside these, a variant of [`EncoderSpec`],
+//! An encoder owns its parameters, its part of the workspace and the form of its input, so the trunk, the recurrent
+//! layers and the heads do not depend on the kind of observation. To add one: a file beside these, a variant of [`EncoderSpec`],
 //! [`Encoder`] and [`EncoderWork`], and an arm in each `match` below. Dispatch is once per tile, never per row.
 //!
 //! Sums are made in the order of rows, so a gradient depends on neither threads nor vector width.
@@ -22,10 +22,10 @@ use super::activation::{Activation, ActivationFn};
 use super::net::TILE;
 use super::spec::{Arrays, EncoderSpec};
 
-/// An encoder with its place in the parameters.
+/// An encoder with its offsets in the parameters.
 #[derive(Clone, Debug)]
 pub enum Encoder {
-    /// Numbers that are features already.
+    /// Numbers that are the features themselves.
     Vector(Vector),
     /// One of `n` states, through a first dense layer.
     OneHot(OneHot),
@@ -35,9 +35,9 @@ pub enum Encoder {
 
 /// An encoder's part of a tile's workspace: its input, and its features where it computes some.
 pub enum EncoderWork {
-    /// Of [`Vector`].
+    /// Workspace of [`Vector`].
     Vector(VectorWork),
-    /// Of [`OneHot`] and [`Embedding`].
+    /// Workspace of [`OneHot`] and [`Embedding`].
     Lookup(LookupWork),
 }
 
@@ -46,7 +46,7 @@ pub enum EncoderWork {
 pub struct FeatureRows {
     /// The first row; after the trunk's backward pass, its gradient, if [`Encoder::needs_gradient`].
     pub rows: *mut f32,
-    /// From a row to the next.
+    /// Distance between rows.
     pub stride: usize,
     /// Inputs of the activation, in the same layout, where its derivative needs them.
     pub sums: *mut f32,
@@ -108,14 +108,14 @@ impl EncoderSpec {
         if size == 0 { Err("the observation space is empty: a policy needs an input".into()) } else { Ok(()) }
     }
 
-    /// Rows that go through a network together: fewer where a row needs much memory.
+    /// Rows per tile: fewer for encoders whose rows need much memory.
     pub fn tile(&self) -> usize {
         match self {
             Self::Real { .. } | Self::Bytes { .. } | Self::OneHot { .. } | Self::Embedding { .. } => TILE,
         }
     }
 
-    /// Numbers of an observation that running statistics can normalise; 0 if it has none.
+    /// Number of elements that running statistics can normalise; 0 if there are none.
     pub fn normalizable(&self) -> usize {
         match self {
             Self::Real { len } | Self::Bytes { len, .. } => *len,
@@ -147,7 +147,7 @@ impl Encoder {
         }
     }
 
-    /// Numbers of a row of features.
+    /// Number of features.
     pub fn outputs(&self) -> usize {
         match self {
             Self::Vector(encoder) => encoder.len,
@@ -156,7 +156,7 @@ impl Encoder {
         }
     }
 
-    /// How many of the network's dense layers the encoder replaces.
+    /// Number of the network's dense layers that the encoder replaces.
     pub fn layers(&self) -> usize {
         usize::from(matches!(self, Self::OneHot(_)))
     }
@@ -217,7 +217,7 @@ impl EncoderWork {
         }
     }
 
-    /// Take over the input of another workspace of the same encoder.
+    /// Copy the input of another workspace of the same encoder.
     pub fn copy_input(&mut self, from: &Self) {
         match (self, from) {
             (Self::Vector(work), Self::Vector(from)) => work.copy_input(from),

@@ -30,34 +30,24 @@ impl OneHot {
         work: &mut LookupWork,
         rows: usize,
     ) {
-        let LookupWork { states, features, sums, stride } = work;
-        for (row, state) in states[..rows].iter().enumerate() {
-            let entry = self.table + *state as usize * *stride;
-            for col in (0..*stride).step_by(S::LANES) {
-                let place = row * *stride + col;
-                // SAFETY: tables, biases and features have rows of whole blocks, and states are below `n`.
-                unsafe {
-                    let weight = simd.load(params.as_ptr().add(entry + col));
-                    let sum = weight + simd.load(params.as_ptr().add(self.bias + col));
-                    if A::NEEDS_INPUT {
-                        sum.store(sums.as_mut_ptr().add(place));
-                    }
-                    A::value(simd, sum).store(features.as_mut_ptr().add(place));
+        let (bias, sums) = (params[self.bias..].as_ptr(), work.sums.as_mut_ptr());
+        work.fill(simd, params, self.table, rows, |weight, col, index| {
+            // SAFETY: biases, and sums where they are needed, have the layout of rows of features.
+            unsafe {
+                let sum = weight + simd.load(bias.add(col));
+                if A::NEEDS_INPUT {
+                    sum.store(sums.add(index));
                 }
+                A::value(simd, sum)
             }
-        }
+        });
     }
 
     #[inline(always)]
     pub(super) fn backward<S: Simd>(&self, simd: S, work: &LookupWork, rows: usize, gradient: &mut [f32]) {
-        let (features, stride) = (work.features.as_ptr(), work.stride);
-        for row in 0..rows {
-            let entry = self.table + work.states[row] as usize * stride;
-            // SAFETY: as above; `gradient` is laid out like the parameters.
-            unsafe { add_rows(simd, features.add(row * stride), stride, 1, gradient.as_mut_ptr().add(entry)) };
-        }
-        // SAFETY: as above.
-        unsafe { add_rows(simd, features, stride, rows, gradient.as_mut_ptr().add(self.bias)) };
+        work.add_entries(simd, self.table, rows, gradient);
+        // SAFETY: `gradient` is laid out like the parameters.
+        unsafe { add_rows(simd, work.features.as_ptr(), work.stride, rows, gradient[self.bias..].as_mut_ptr()) };
     }
 }
 

@@ -1,17 +1,17 @@
-//! The policy: the best known action, or now and then any; ties and explorations are drawn evenly from what is legal.
+//! The epsilon-greedy policy over legal actions; ties between the best are broken at random.
 
 use super::table::BLOCK;
 use super::view::{Block, View};
 
-/// What the CPU can do for the inner loop; results never depend on it.
+/// Operations of the inner loop for which CPUs have instructions; results do not depend on the implementation.
 pub trait Cpu: Copy {
-    /// The place of the bit that has `n` set bits below it.
+    /// Index of the set bit that has `n` set bits below it.
     fn nth_bit(self, bits: u64, n: u32) -> u32;
-    /// The largest of the values whose bits are set, and which of them have it.
+    /// The largest of the values whose bits are set in `legal`, and the bits of those equal to it.
     fn best(self, values: &Block, legal: u32) -> (f32, u32);
 }
 
-/// Any CPU.
+/// Implementation for any CPU.
 #[derive(Clone, Copy)]
 pub struct Portable;
 
@@ -27,28 +27,28 @@ impl Cpu for Portable {
     #[inline(always)]
     fn best(self, values: &Block, legal: u32) -> (f32, u32) {
         let kept: Block = std::array::from_fn(|i| if legal >> i & 1 == 1 { values[i] } else { f32::NEG_INFINITY });
-        let best = folded(kept, |a, b| if a > b { a } else { b });
+        let best = reduce(kept, |a, b| if a > b { a } else { b });
         let ties = kept.iter().rev().fold(0, |ties, value| ties << 1 | u32::from(*value == best));
         (best, ties & legal)
     }
 }
 
-/// What a state offers.
+/// The legal actions of a state and the best of them.
 #[derive(Clone, Copy, Debug)]
-pub struct Offer {
-    /// The row.
+pub struct ActionValues {
+    /// Row of the state.
     pub row: usize,
-    /// The legal actions, a bit each.
+    /// Legal actions, a bit each.
     pub legal: u64,
-    /// The best value among them; with two planes, of the sum.
+    /// The best value among them; with two planes, of their sum.
     pub best: f32,
-    /// The actions that have it.
+    /// The actions that have it, a bit each.
     pub ties: u64,
 }
 
-/// Looks at a row.
+/// Find the best legal actions of a row.
 #[inline(always)]
-pub fn look<V: View, C: Cpu>(view: V, cpu: C, row: usize, legal: u64) -> Offer {
+pub fn action_values<V: View, C: Cpu>(view: V, cpu: C, row: usize, legal: u64) -> ActionValues {
     let (best, ties) = if view.planes() == 1 {
         best_of(view, cpu, legal, |block| view.block(row, 0, block))
     } else {
@@ -57,7 +57,7 @@ pub fn look<V: View, C: Cpu>(view: V, cpu: C, row: usize, legal: u64) -> Offer {
             std::array::from_fn(|i| a[i] + b[i])
         })
     };
-    Offer { row, legal, best, ties }
+    ActionValues { row, legal, best, ties }
 }
 
 /// The best value of one plane, and the actions that have it.
@@ -74,7 +74,7 @@ pub fn mean<V: View>(view: V, row: usize, legal: u64) -> f32 {
         let bits = legal >> (BLOCK * block);
         let values = view.block(row, 0, block);
         let kept: Block = std::array::from_fn(|i| if bits >> i & 1 == 1 { values[i] } else { 0.0 });
-        sum += folded(kept, |a, b| a + b);
+        sum += reduce(kept, |a, b| a + b);
     }
     sum / legal.count_ones() as f32
 }
@@ -95,9 +95,9 @@ fn best_of<V: View, C: Cpu>(view: V, cpu: C, legal: u64, load: impl Fn(usize) ->
     (best, ties)
 }
 
-/// In a fixed tree, whatever the width of vectors.
+/// Reduce in a fixed tree, whatever the vector width.
 #[inline(always)]
-fn folded(mut x: Block, join: impl Fn(f32, f32) -> f32) -> f32 {
+fn reduce(mut x: Block, join: impl Fn(f32, f32) -> f32) -> f32 {
     for half in [8, 4, 2, 1] {
         for i in 0..half {
             x[i] = join(x[i], x[i + half]);
@@ -106,12 +106,12 @@ fn folded(mut x: Block, join: impl Fn(f32, f32) -> f32) -> f32 {
     x[0]
 }
 
-/// Draws an action: any legal one with the chance `epsilon`, else one of the best.
+/// Choose an action: any legal one with probability `epsilon`, otherwise one of the best.
 #[inline(always)]
-pub fn draw<C: Cpu>(cpu: C, offer: &Offer, epsilon: f32, explore: u32, pick: u32) -> usize {
-    // 24 bits, as `Stream::uniform`.
+pub fn choose<C: Cpu>(cpu: C, values: &ActionValues, epsilon: f32, explore: u32, pick: u32) -> usize {
+    // 24 bits, as in `Stream::uniform`.
     let exploring = ((explore >> 8) as f32) < epsilon * 16_777_216.0;
-    let from = if exploring { offer.legal } else { offer.ties };
+    let from = if exploring { values.legal } else { values.ties };
     let nth = (u64::from(pick) * u64::from(from.count_ones())) >> 32;
     cpu.nth_bit(from, nth as u32) as usize
 }

@@ -1,24 +1,24 @@
-//! The algorithms: what a transition says the value of its action should be, and how far the value moves there.
+//! The algorithms: settings of temporal-difference learning, and the value of the next state in each update target.
 
-use super::choice::{Cpu, Offer, best_of_plane, mean};
+use super::epsilon_greedy::{ActionValues, Cpu, best_of_plane, mean};
 use super::schedule::Schedule;
 use super::view::View;
 
-/// How the next state's worth is told.
+/// Algorithm, by how it values the next state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Algorithm {
-    /// By its best action.
+    /// Value of its best action.
     QLearning,
-    /// By the action that is taken there.
+    /// Value of the action chosen there.
     Sarsa,
-    /// By what the policy does there in the mean.
+    /// Expected value under the policy.
     ExpectedSarsa,
-    /// By one table's best action, valued by another.
+    /// The best action by one plane, valued by the other.
     DoubleQLearning,
 }
 
 impl Algorithm {
-    /// Values per action.
+    /// Number of values per action.
     pub fn planes(self) -> usize {
         if self == Self::DoubleQLearning { 2 } else { 1 }
     }
@@ -34,26 +34,26 @@ pub const REWARD_LIMIT: f32 = 1e12;
 /// Largest magnitude of a value in a table that is loaded: a sum of 64 of them is finite.
 pub const TABLE_LIMIT: f32 = 1e36;
 
-/// All that learning is told.
+/// Settings of temporal-difference learning.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Rule {
-    /// The algorithm.
+pub struct TdSettings {
+    /// Algorithm.
     pub algorithm: Algorithm,
-    /// Discount per step.
+    /// Discount factor per step.
     pub gamma: f32,
-    /// How far a value moves to where a transition says it should be.
+    /// Learning rate (step size).
     pub learning_rate: Schedule,
-    /// The chance to explore.
+    /// Exploration rate (epsilon).
     pub exploration: Schedule,
-    /// Transitions whose targets are made before any of them is learned from.
+    /// Transitions per batch: their targets are computed before any value changes.
     pub batch: usize,
-    /// Past transitions that are kept.
+    /// Capacity of the replay buffer, in transitions.
     pub replay: usize,
-    /// Past transitions learned from again, after each new one.
+    /// Replayed transitions per new one.
     pub replays: usize,
 }
 
-impl Rule {
+impl TdSettings {
     /// Check the ranges; the message names the setting.
     pub fn check(&self) -> Result<(), String> {
         if !(0.0..=1.0).contains(&self.gamma) {
@@ -66,24 +66,24 @@ impl Rule {
         self.exploration.check("exploration")
     }
 
-    /// Whether it is what most people run: Q-learning, from each transition as it comes.
-    pub fn is_plain(&self) -> bool {
+    /// Whether this is Q-learning from each transition as it comes: the common case, compiled separately.
+    pub fn is_online_q_learning(&self) -> bool {
         self.algorithm == Algorithm::QLearning && self.batch == 1 && self.replay == 0
     }
 }
 
-/// What the next state is worth to the plane that learns.
+/// Value of the next state to the plane that is updated.
 #[inline(always)]
 pub fn next_value<V: View, C: Cpu>(
     view: V,
     cpu: C,
-    rule: &Rule,
-    next: &Offer,
+    settings: &TdSettings,
+    next: &ActionValues,
     action: usize,
     epsilon: f32,
     plane: usize,
 ) -> f32 {
-    match rule.algorithm {
+    match settings.algorithm {
         Algorithm::QLearning => next.best,
         Algorithm::Sarsa => view.get(next.row, 0, action),
         Algorithm::ExpectedSarsa => (1.0 - epsilon) * next.best + epsilon * mean(view, next.row, next.legal),

@@ -1,81 +1,81 @@
-//! What a network remembers from step to step: layers of LSTM or GRU cells between its dense layers and its outputs.
+//! Recurrent layers: LSTM or GRU cells between a network's dense layers and its outputs.
 //!
-//! A tile of rows takes one step at a time. Its memory before and after the step are buffers of their own, so that what
-//! becomes of it (a row that does not decide training it, the end of an episode empties it) is the caller's to say.
+//! A tile of rows advances one step per call. The states before and after the step are separate buffers: the caller
+//! carries the state on (a row that does not decide keeps its state, the end of an episode clears it).
 
 use hotloop_core::simd::{BLOCK, Floats, Simd};
 
 use super::buffer::Buffer;
+use super::cell::{CellBackward, CellForward, SAVED};
 use super::chain::{FromPanels, IntoPanel, Span};
+use super::gru::Gru;
+use super::lstm::Lstm;
 use super::matmul::{Epilogue, Identity, RowMajorMut};
-use super::spec::{Array, Arrays, Cell, MemorySpec, Role, padded};
-use super::{gru, lstm};
+use super::spec::{Array, Arrays, Cell, RecurrentSpec, Role, padded};
 
-/// What the gate that training the memory starts with (the LSTM's forget gate, the GRU's update gate): at first more is
-/// kept than forgotten, so that gradients reach back.
+/// Initial bias of the LSTM's forget gate and the GRU's update gate: most of the state is kept at first, so gradients
+/// reach far back.
 const KEEP_GATE_BIAS: f32 = 1.0;
-/// The largest memory that is built.
+/// Maximum number of units per layer.
 pub const MAX_UNITS: usize = 4096;
-/// The most layers of a memory.
+/// Maximum number of layers.
 pub const MAX_LAYERS: usize = 16;
-/// Numbers kept of a block of units for the way back: the LSTM's four gates, or the GRU's three and a half.
-const SAVED: usize = 4 * BLOCK;
 
-/// One layer's arrays.
+/// Offsets of a layer's arrays.
 #[derive(Clone, Debug)]
 struct Layer {
-    /// Numbers it is fed.
+    /// Number of inputs.
     inputs: usize,
-    /// Weights of what it is fed.
+    /// Input weights.
     input: usize,
-    /// Weights of what it put out one step before.
+    /// Hidden weights.
     hidden: usize,
     /// Biases of the gates.
     bias: usize,
-    /// The GRU's second bias of its candidate.
+    /// Hidden bias of the GRU's candidate.
     hidden_bias: Option<usize>,
-    /// Where the transposed weights of both kinds lie.
+    /// Offsets of the transposed input and hidden weights.
     transposed: (usize, usize),
 }
 
-/// A memory's layers.
+/// The recurrent layers of a network.
 #[derive(Clone, Debug)]
-pub struct Memory {
-    /// What it was built from.
-    pub spec: MemorySpec,
+pub struct RecurrentLayers {
+    /// Spec.
+    pub spec: RecurrentSpec,
     layers: Vec<Layer>,
     transposed_len: usize,
-    /// Rows of a tile.
+    /// Rows per tile.
     tile: usize,
 }
 
-/// A tile of rows in one layer, at one step.
-struct LayerTile {
+/// Workspace of one layer, for a tile of rows at one step.
+struct LayerWork {
     /// `h` and `c` before the step; the GRU has no `c`.
     before: [Buffer; 2],
-    /// The same after it.
+    /// `h` and `c` after the step.
     after: [Buffer; 2],
-    /// Panels of gates, then of their gradients.
+    /// Panels of gates; after the backward pass, their gradients.
     gates: Buffer,
-    /// The hyperbolic tangent of `c` after the step.
+    /// Hyperbolic tangent of `c` after the step.
     tanh: Buffer,
 }
 
-/// A tile of rows at one step.
-pub struct MemoryTile {
+/// Workspace of a tile of rows at one step.
+pub struct RecurrentWork {
     width: usize,
-    layers: Vec<LayerTile>,
+    layers: Vec<LayerWork>,
 }
 
-/// The gradient of the memory, on its way back through the steps.
+/// Gradient of the state, propagated back through the steps.
 pub struct StateGradient {
     width: usize,
     layers: Vec<[Buffer; 2]>,
-    /// The gradient of what the layer in question puts out.
+    /// Gradient of the outputs of the layer below the current one.
     out: Buffer,
 }
 
-/// One layer's step, as the cells see it. Rows of memory are `width` apart.
+/// Arguments of a cell: one step of one layer. Rows of state are `width` apart.
 pub struct Step {
     pub(super) rows: usize,
     pub(super) size: usize,
@@ -91,30 +91,30 @@ pub struct Step {
     pub(super) hidden: *const f32,
     pub(super) bias: *const f32,
     pub(super) hidden_bias: *const f32,
-    /// Whether what the way back needs is kept: the next two.
+    /// Whether gates and `tanh` are saved for the backward pass.
     pub(super) training: bool,
     pub(super) gates: *mut f32,
     pub(super) tanh: *mut f32,
-    /// From a panel of gates to the next.
+    /// Distance between panels of gates.
     pub(super) panel: usize,
 }
 
-/// One layer's step back, as the cells see it.
+/// Arguments of a cell's backward pass.
 pub struct BackwardStep<'a> {
     pub(super) step: &'a Step,
-    /// Which rows decided.
+    /// Rows that decided.
     pub(super) valid: &'a [bool],
-    /// The gradient of what was put out.
+    /// Gradient of the outputs.
     pub(super) out: *const f32,
-    /// The gradient of `h` after the step, then that of `h` before it.
+    /// Gradient of `h` after the step; replaced by that of `h` before it.
     pub(super) dh: *mut f32,
-    /// The same for `c`.
+    /// Gradient of `c`, likewise.
     pub(super) dc: *mut f32,
 }
 
-impl Memory {
-    /// Lays out a memory whose arrays are called `prefix`.`k`...
-    pub fn new(arrays: &mut Arrays, spec: MemorySpec, inputs: usize, prefix: &str, tile: usize) -> Self {
+impl RecurrentLayers {
+    /// Lay out layers whose arrays are named `prefix.k...`.
+    pub fn new(arrays: &mut Arrays, spec: RecurrentSpec, inputs: usize, prefix: &str, tile: usize) -> Self {
         let (gates, size) = (spec.cell.gates(), spec.size);
         let units = gates * padded(size);
         let mut transposed_len = 0;
@@ -137,12 +137,12 @@ impl Memory {
         Self { layers: layers.collect(), spec, transposed_len, tile }
     }
 
-    /// How many numbers the transposed weights take.
+    /// Size of the transposed weights.
     pub fn transposed_len(&self) -> usize {
         self.transposed_len
     }
 
-    /// Copies the weights that the way back needs transposed: a row of inputs for each gate of each unit.
+    /// Copy the weights that the backward pass needs transposed: a row of inputs for each gate of each unit.
     pub fn transpose(&self, params: &[f32], transposed: &mut [f32]) {
         let stride = self.spec.cell.gates() * BLOCK;
         for layer in &self.layers {
@@ -152,40 +152,40 @@ impl Memory {
                 let width = padded(inputs);
                 for panel in 0..padded(self.spec.size) / BLOCK {
                     let weights = &params[from + panel * inputs * stride..][..inputs * stride];
-                    let turned = &mut transposed[to + panel * stride * width..][..stride * width];
+                    let panel = &mut transposed[to + panel * stride * width..][..stride * width];
                     for (input, row) in weights.chunks_exact(stride).enumerate() {
-                        row.iter().enumerate().for_each(|(gate, x)| turned[gate * width + input] = *x);
+                        row.iter().enumerate().for_each(|(gate, x)| panel[gate * width + input] = *x);
                     }
                 }
             }
         }
     }
 
-    /// Room for a tile at one step; `training` if it will go back.
-    pub fn tile(&self, training: bool) -> MemoryTile {
+    /// Buffers for a tile at one step; with those of the backward pass if `training`.
+    pub fn workspace(&self, training: bool) -> RecurrentWork {
         let width = padded(self.spec.size);
         let lstm = self.spec.cell == Cell::Lstm;
         let rows = |wanted: bool| Buffer::new(if wanted { self.tile * width } else { 0 });
-        let layer = |_: &Layer| LayerTile {
+        let layer = |_: &Layer| LayerWork {
             before: [rows(true), rows(lstm)],
             after: [rows(true), rows(lstm)],
             gates: Buffer::new(if training { self.tile * width / BLOCK * SAVED } else { 0 }),
             tanh: rows(training && lstm),
         };
-        MemoryTile { width, layers: self.layers.iter().map(layer).collect() }
+        RecurrentWork { width, layers: self.layers.iter().map(layer).collect() }
     }
 
-    /// Room for a tile's gradient.
+    /// Buffers for the gradient of a tile's state.
     pub fn state_gradient(&self) -> StateGradient {
         let width = padded(self.spec.size);
         let buffer = || Buffer::new(self.tile * width);
         StateGradient { width, layers: self.layers.iter().map(|_| [buffer(), buffer()]).collect(), out: buffer() }
     }
 
-    fn step(&self, params: &[f32], tile: &mut MemoryTile, k: usize, x: (*const f32, usize), rows: usize) -> Step {
+    fn step(&self, params: &[f32], work: &mut RecurrentWork, k: usize, x: (*const f32, usize), rows: usize) -> Step {
         let layer = &self.layers[k];
         let at = |offset: usize| params[offset..].as_ptr();
-        let tile = &mut tile.layers[k];
+        let work = &mut work.layers[k];
         Step {
             rows,
             size: self.spec.size,
@@ -193,57 +193,65 @@ impl Memory {
             inputs: layer.inputs,
             x: x.0,
             x_row: x.1,
-            h: tile.before[0].as_ptr(),
-            c: tile.before[1].as_ptr(),
-            h_out: tile.after[0].as_mut_ptr(),
-            c_out: tile.after[1].as_mut_ptr(),
+            h: work.before[0].as_ptr(),
+            c: work.before[1].as_ptr(),
+            h_out: work.after[0].as_mut_ptr(),
+            c_out: work.after[1].as_mut_ptr(),
             input: at(layer.input),
             hidden: at(layer.hidden),
             bias: at(layer.bias),
             hidden_bias: layer.hidden_bias.map_or(std::ptr::null(), at),
-            training: !tile.gates.is_empty(),
-            gates: tile.gates.as_mut_ptr(),
-            tanh: tile.tanh.as_mut_ptr(),
+            training: !work.gates.is_empty(),
+            gates: work.gates.as_mut_ptr(),
+            tanh: work.tanh.as_mut_ptr(),
             panel: self.tile * SAVED,
         }
     }
 
-    fn fed(&self, tile: &MemoryTile, k: usize, x: *const f32) -> (*const f32, usize) {
-        let below = if k == 0 { x } else { tile.layers[k - 1].after[0].as_ptr() };
+    /// Inputs of a layer and the distance between their rows.
+    fn inputs(&self, work: &RecurrentWork, k: usize, x: *const f32) -> (*const f32, usize) {
+        let below = if k == 0 { x } else { work.layers[k - 1].after[0].as_ptr() };
         (below, padded(self.layers[k].inputs))
     }
 
-    /// Takes a tile one step on, fed with rows of numbers at `x`.
+    /// Advance a tile by one step with the inputs at `x`.
     ///
     /// # Safety
-    /// There are `rows` rows, at most a tile, of as many numbers as the first layer is fed, in whole blocks.
+    /// There are `rows` rows of inputs of the first layer, at most a tile, padded to whole blocks.
     #[inline(always)]
-    pub unsafe fn forward<S: Simd>(&self, simd: S, params: &[f32], x: *const f32, tile: &mut MemoryTile, rows: usize) {
+    pub unsafe fn forward<S: Simd>(
+        &self,
+        simd: S,
+        params: &[f32],
+        x: *const f32,
+        work: &mut RecurrentWork,
+        rows: usize,
+    ) {
         for k in 0..self.layers.len() {
-            let x = self.fed(tile, k, x);
-            let step = self.step(params, tile, k, x, rows);
+            let x = self.inputs(work, k, x);
+            let step = self.step(params, work, k, x, rows);
             match self.spec.cell {
-                Cell::Lstm => simd.call(lstm::Forward(&step)),
-                Cell::Gru => simd.call(gru::Forward(&step)),
+                Cell::Lstm => simd.call(CellForward::<_, 4> { cell: Lstm, step: &step }),
+                Cell::Gru => simd.call(CellForward::<_, 3> { cell: Gru, step: &step }),
             }
         }
     }
 
-    /// Takes the gradient one step back: adds the weights' to `gradient`, and replaces `x` by its own, as `epilogue` has
-    /// it. `state` holds the gradient of the memory after the step, then that before it; the gradient of what the
-    /// memory put out stands where that was.
+    /// Propagate the gradient one step back: add that of the weights to `gradient`, and replace `x` by its gradient,
+    /// passed through `epilogue`. `state` holds the gradient of the state after the step, then of the state before it;
+    /// the workspace's outputs hold their gradient.
     ///
     /// # Safety
-    /// As for `forward`, which has gone the same step with a tile that training.
+    /// As for `forward`, which was called for the same step with a workspace for training.
     #[inline(always)]
-    #[allow(clippy::too_many_arguments)] // all that a step back involves
+    #[allow(clippy::too_many_arguments)] // the parts of a backward step
     pub unsafe fn backward<S: Simd, F: Epilogue>(
         &self,
         simd: S,
         params: &[f32],
         transposed: &[f32],
         x: *mut f32,
-        tile: &mut MemoryTile,
+        work: &mut RecurrentWork,
         state: &mut StateGradient,
         valid: &[bool],
         epilogue: F,
@@ -253,20 +261,20 @@ impl Memory {
         let width = padded(self.spec.size);
         for k in (0..self.layers.len()).rev() {
             let layer = &self.layers[k];
-            let fed = self.fed(tile, k, x);
+            let inputs = self.inputs(work, k, x);
             let top = k + 1 == self.layers.len();
-            let out = if top { tile.layers[k].after[0].as_ptr() } else { state.out.as_ptr() };
-            let step = self.step(params, tile, k, fed, rows);
+            let out = if top { work.layers[k].after[0].as_ptr() } else { state.out.as_ptr() };
+            let step = self.step(params, work, k, inputs, rows);
             let [dh, dc] = &mut state.layers[k];
             let back = BackwardStep { step: &step, valid, out, dh: dh.as_mut_ptr(), dc: dc.as_mut_ptr() };
             // SAFETY: `gradient` is laid out like `params`; all buffers have `rows` rows.
             unsafe {
                 match self.spec.cell {
-                    Cell::Lstm => simd.call(lstm::Backward(&back)),
-                    Cell::Gru => simd.call(gru::Backward(&back)),
+                    Cell::Lstm => simd.call(CellBackward::<_, 4> { cell: Lstm, back: &back }),
+                    Cell::Gru => simd.call(CellBackward::<_, 3> { cell: Gru, back: &back }),
                 }
                 self.add_weights(simd, layer, &step, gradient);
-                let (seen, recalled) = self.spans();
+                let (input_spans, hidden_spans) = self.spans();
                 let product = |spans, transposed_at: usize, inputs: usize, c, adds| FromPanels {
                     rows,
                     cols: padded(inputs),
@@ -280,18 +288,18 @@ impl Memory {
                     adds,
                     epilogue: Identity,
                 };
-                simd.call(product(recalled, layer.transposed.1, self.spec.size, back.dh, true));
+                simd.call(product(hidden_spans, layer.transposed.1, self.spec.size, back.dh, true));
                 if k > 0 {
-                    simd.call(product(seen, layer.transposed.0, layer.inputs, state.out.as_mut_ptr(), false));
+                    simd.call(product(input_spans, layer.transposed.0, layer.inputs, state.out.as_mut_ptr(), false));
                 } else {
-                    let plain = product(seen, layer.transposed.0, layer.inputs, x, false);
-                    simd.call(plain.with(epilogue));
+                    let inputs = product(input_spans, layer.transposed.0, layer.inputs, x, false);
+                    simd.call(inputs.with(epilogue));
                 }
             }
         }
     }
 
-    /// Which columns of the gates' gradients belong to what a layer was fed, and which to what it remembered.
+    /// Columns of the gates' gradients that belong to the inputs, and to the hidden state.
     fn spans(&self) -> (&'static [Span], &'static [Span]) {
         match self.spec.cell {
             Cell::Lstm => (&[Span { first: 0, len: SAVED }], &[Span { first: 0, len: SAVED }]),
@@ -302,7 +310,7 @@ impl Memory {
         }
     }
 
-    /// Adds the gradient of a layer's weights and biases.
+    /// Add the gradient of a layer's weights and biases.
     #[inline(always)]
     unsafe fn add_weights<S: Simd>(&self, simd: S, layer: &Layer, step: &Step, gradient: &mut [f32]) {
         let width = self.spec.cell.gates() * BLOCK;
@@ -335,7 +343,7 @@ impl Memory {
     }
 }
 
-/// Adds rows of kept gates to a row, one after the other.
+/// Add rows of saved gates to a row, one after the other.
 #[inline(always)]
 unsafe fn add_rows<S: Simd>(simd: S, from: *const f32, width: usize, rows: usize, to: *mut f32) {
     for col in (0..width).step_by(S::LANES) {
@@ -350,14 +358,14 @@ unsafe fn add_rows<S: Simd>(simd: S, from: *const f32, width: usize, rows: usize
     }
 }
 
-impl MemoryTile {
-    /// What the memory puts out, rows in whole blocks; before going back, the gradient of it.
-    pub fn out(&mut self) -> &mut Buffer {
-        &mut self.layers.last_mut().expect("a memory has a layer").after[0]
+impl RecurrentWork {
+    /// Outputs, rows padded to whole blocks; before the backward pass, their gradient.
+    pub fn outputs(&mut self) -> &mut Buffer {
+        &mut self.layers.last_mut().expect("there is at least one layer").after[0]
     }
 
-    /// Sets the memory of a row before the step from numbers as they are kept: `h` and `c` of each layer.
-    pub fn load_state(&mut self, spec: &MemorySpec, row: usize, numbers: &[f32]) {
+    /// Set the state of a row before the step: `h` and `c` of each layer.
+    pub fn load_state(&mut self, spec: &RecurrentSpec, row: usize, numbers: &[f32]) {
         let parts = numbers.chunks_exact(spec.size);
         let buffers = self.layers.iter_mut().flat_map(|layer| layer.before.iter_mut()).filter(|b| !b.is_empty());
         for (buffer, part) in buffers.zip(parts) {
@@ -365,8 +373,8 @@ impl MemoryTile {
         }
     }
 
-    /// Writes the memory of a row after the step.
-    pub fn store_state(&self, spec: &MemorySpec, row: usize, numbers: &mut [f32]) {
+    /// Copy the state of a row after the step.
+    pub fn store_state(&self, spec: &RecurrentSpec, row: usize, numbers: &mut [f32]) {
         let parts = numbers.chunks_exact_mut(spec.size);
         let buffers = self.layers.iter().flat_map(|layer| layer.after.iter()).filter(|b| !b.is_empty());
         for (buffer, part) in buffers.zip(parts) {
@@ -374,19 +382,19 @@ impl MemoryTile {
         }
     }
 
-    /// Sets the memory before the step from what `earlier`, the step before, left of each row: nothing if its episode
-    /// ended, and the memory before that step if it did not decide.
-    pub fn carry_state(&mut self, earlier: &Self, decided: &[bool], ended: &[bool]) {
-        for (layer, last) in self.layers.iter_mut().zip(&earlier.layers) {
+    /// Set the states before the step from those of the step before: zeros if the row's episode ended, unchanged if the
+    /// row did not decide.
+    pub fn carry_state(&mut self, previous: &Self, decided: &[bool], ended: &[bool]) {
+        for (layer, last) in self.layers.iter_mut().zip(&previous.layers) {
             for (i, to) in layer.before.iter_mut().enumerate().filter(|(_, buffer)| !buffer.is_empty()) {
                 let width = self.width;
                 for (row, (decided, ended)) in decided.iter().zip(ended).enumerate() {
                     let from = if *decided { &last.after[i] } else { &last.before[i] };
-                    let place = row * width..(row + 1) * width;
+                    let range = row * width..(row + 1) * width;
                     if *ended {
-                        to[place].fill(0.0);
+                        to[range].fill(0.0);
                     } else {
-                        to[place.clone()].copy_from_slice(&from[place]);
+                        to[range.clone()].copy_from_slice(&from[range]);
                     }
                 }
             }
@@ -395,12 +403,12 @@ impl MemoryTile {
 }
 
 impl StateGradient {
-    /// Nothing comes back from beyond the last step.
+    /// Start at the last step: nothing is propagated from beyond it.
     pub fn clear(&mut self) {
         self.layers.iter_mut().flatten().for_each(|buffer| buffer.fill(0.0));
     }
 
-    /// Nothing comes back from beyond the end of an episode.
+    /// Clear the gradient of rows whose episode ended: nothing is propagated across episodes.
     pub fn cut(&mut self, ended: &[bool]) {
         for buffer in self.layers.iter_mut().flatten() {
             let width = self.width;
@@ -411,16 +419,16 @@ impl StateGradient {
     }
 }
 
-/// Fills a memory's first biases: zero but for the gate that training.
-pub fn first_biases(array: &Array, params: &mut [f32]) {
+/// Initialise the biases of gates: zero except the gate that keeps the state.
+pub fn init_biases(array: &Array, params: &mut [f32]) {
     let Role::GateBias(gates) = array.role else { return };
     let units = array.cols / gates;
     // f of i, f, g, o; z of r, z, n.
-    (0..units).for_each(|unit| params[array.place(units + unit, 0)] = KEEP_GATE_BIAS);
+    (0..units).for_each(|unit| params[array.index(units + unit, 0)] = KEEP_GATE_BIAS);
 }
 
-/// Says what cannot be built.
-pub fn check(spec: &MemorySpec) -> Result<(), String> {
+/// Check the sizes; the message says what is wrong.
+pub fn check(spec: &RecurrentSpec) -> Result<(), String> {
     if spec.size == 0 || spec.size > MAX_UNITS {
         return Err(format!("memory_size is {}: expected 1 to {MAX_UNITS}", spec.size));
     }
