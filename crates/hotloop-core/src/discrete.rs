@@ -6,9 +6,9 @@ use crate::env::Env;
 use crate::rng::Stream;
 
 /// Maximum number of seats of such an env.
-pub const MOST_SEATS: usize = 2;
+pub const MAX_SEATS: usize = 2;
 /// Maximum number of actions of such an env: a bit each.
-pub const MOST_ACTIONS: usize = 64;
+pub const MAX_ACTIONS: usize = 64;
 /// Number of draws that `begin` or `play` may use.
 pub const DRAWS: u32 = 4;
 
@@ -16,9 +16,9 @@ pub const DRAWS: u32 = 4;
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct DiscreteStep {
     /// Reward of each seat.
-    pub rewards: [f32; MOST_SEATS],
+    pub rewards: [f32; MAX_SEATS],
     /// Seats that succeeded; read when the episode is over.
-    pub success: [bool; MOST_SEATS],
+    pub success: [bool; MAX_SEATS],
     /// Whether the episode ended by the rules of the task.
     pub over: bool,
 }

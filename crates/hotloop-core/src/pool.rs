@@ -27,7 +27,7 @@ const GROUPS_PER_THREAD: usize = 2;
 /// Target duration of a group's step with many envs: larger groups are no faster, and balance worse.
 const LARGE_GROUP_NANOSECONDS: u64 = 10_000;
 /// Maximum number of groups per thread; more only add overhead.
-const MOST_GROUPS_PER_THREAD: usize = 64;
+const MAX_GROUPS_PER_THREAD: usize = 64;
 
 /// Settings of a pool.
 #[derive(Clone, Debug)]
@@ -77,19 +77,19 @@ impl Pool {
             return input(format!("num_envs is {envs}: expected 1 to {}", u32::MAX as usize / spec.seats));
         }
         require_envs(env.name, &spec, envs)?;
-        let most_threads = setup.num_threads.unwrap_or_else(cpu::usable_cores);
-        if most_threads == 0 || most_threads > 4096 {
-            return input(format!("num_threads is {most_threads}: expected 1 to 4096"));
+        let max_threads = setup.num_threads.unwrap_or_else(cpu::usable_cores);
+        if max_threads == 0 || max_threads > 4096 {
+            return input(format!("num_threads is {max_threads}: expected 1 to 4096"));
         }
         let nanoseconds = envs as u64 * u64::from(spec.step_nanoseconds);
-        let small = (nanoseconds.div_ceil(GROUP_NANOSECONDS) as usize).min(most_threads * GROUPS_PER_THREAD);
+        let small = (nanoseconds.div_ceil(GROUP_NANOSECONDS) as usize).min(max_threads * GROUPS_PER_THREAD);
         let large = (nanoseconds / LARGE_GROUP_NANOSECONDS) as usize;
-        let enough = small.max(large.min(most_threads * MOST_GROUPS_PER_THREAD)).min(envs);
-        let groups = setup.num_groups.unwrap_or(if most_threads == 1 { 1 } else { enough });
+        let enough = small.max(large.min(max_threads * MAX_GROUPS_PER_THREAD)).min(envs);
+        let groups = setup.num_groups.unwrap_or(if max_threads == 1 { 1 } else { enough });
         if groups == 0 || groups > envs {
             return input(format!("num_groups is {groups}: expected 1 to num_envs ({envs})"));
         }
-        let threads = setup.num_threads.unwrap_or(most_threads.min(groups));
+        let threads = setup.num_threads.unwrap_or(max_threads.min(groups));
         let infos = setup.infos.iter().map(|name| find_info(&env, &spec, name)).collect::<Result<_>>()?;
         let action_repeat = setup.action_repeat;
         if action_repeat == 0 || action_repeat > 1000 {

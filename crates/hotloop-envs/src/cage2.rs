@@ -32,7 +32,7 @@ use world::World;
 const BITS: usize = 4 * HOSTS;
 /// Numbers that `memory` adds for every host, after a clock.
 const NOTES: usize = 5;
-const MOST_DECOYS: f32 = 4.0;
+const MAX_DECOYS: f32 = 4.0;
 
 const TERMS: [&str; 3] = ["availability", "restore", "confidentiality"];
 const INFOS: [(&str, usize); 3] = [("access", HOSTS), ("red_action", 5), ("ot", 3)];
@@ -188,7 +188,7 @@ impl Cage2 {
         *clock = 1.0 / (1.0 + self.time as f32);
         for (host, notes) in out.as_chunks_mut::<NOTES>().0.iter_mut().enumerate() {
             let has = |set: u16| f32::from(set >> host & 1);
-            let part = |ports: u8| ports.count_ones() as f32 / MOST_DECOYS;
+            let part = |ports: u8| ports.count_ones() as f32 / MAX_DECOYS;
             let seen = has(self.view.seen);
             *notes = [
                 seen,

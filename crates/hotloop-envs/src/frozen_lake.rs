@@ -11,7 +11,7 @@ use crate::table::{self, Table, TableEnv, Tabular, Transition};
 
 const FOUR: &str = "SFFF/FHFH/FFFH/HFFG";
 const EIGHT: &str = "SFFFFFFF/FFFFFFFF/FFFHFFFF/FFFFFHFF/FFFHFFFF/FHHFFFHF/FHFFHFHF/FFFHFFFG";
-const MOST_TILES: usize = 1 << 16;
+const MAX_TILES: usize = 1 << 16;
 
 /// The task.
 pub struct FrozenLake;
@@ -84,8 +84,8 @@ impl Lake {
         if columns == 0 || rows.iter().any(|row| row.len() != columns) {
             return why("all rows must have the same number of letters");
         }
-        if tiles.len() > MOST_TILES {
-            return why(&format!("at most {MOST_TILES} tiles are allowed"));
+        if tiles.len() > MAX_TILES {
+            return why(&format!("at most {MAX_TILES} tiles are allowed"));
         }
         if !tiles.contains(&b'S') || !tiles.contains(&b'G') {
             return why("a start S and a goal G are needed");

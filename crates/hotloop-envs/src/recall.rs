@@ -9,7 +9,7 @@ use hotloop_core::options::{OptionSpec, Options};
 use hotloop_core::scalar_group::ScalarGroup;
 use hotloop_core::space::{Action, Observation};
 
-const MOST_SYMBOLS: usize = 8;
+const MAX_SYMBOLS: usize = 8;
 
 /// The entry in `hotloop envs`.
 pub fn env_type() -> EnvType {
@@ -20,7 +20,7 @@ pub fn env_type() -> EnvType {
         options: Arc::new([
             OptionSpec::int("delay", 8, 1, 10_000, "blank steps between the cue and the step that must answer it"),
             OptionSpec::int("cues", 4, 2, 64, "number of different symbols").fixed(),
-            OptionSpec::int("symbols", 1, 1, MOST_SYMBOLS as i64, "number of symbols of a cue").fixed(),
+            OptionSpec::int("symbols", 1, 1, MAX_SYMBOLS as i64, "number of symbols of a cue").fixed(),
             max_steps(0),
         ]),
         spec,
@@ -53,7 +53,7 @@ fn spec(options: &Options) -> Result<Spec, String> {
 
 /// One instance.
 pub struct Recall {
-    cue: [u8; MOST_SYMBOLS],
+    cue: [u8; MAX_SYMBOLS],
     /// Steps since the cue.
     time: i32,
     cues: usize,
@@ -65,7 +65,7 @@ pub struct Recall {
 impl Env for Recall {
     fn new(options: &Options) -> Self {
         let (cues, symbols) = (options.int("cues") as usize, options.int("symbols") as usize);
-        Self { cue: [0; MOST_SYMBOLS], time: 0, cues, symbols, due: options.int("delay") as i32 + 1 }
+        Self { cue: [0; MAX_SYMBOLS], time: 0, cues, symbols, due: options.int("delay") as i32 + 1 }
     }
 
     fn reset(&mut self, rng: &Rng) {

@@ -18,7 +18,7 @@ mod grid;
 
 use grid::{DIRECTIONS, Grid};
 
-const MOST_SEATS: usize = 8;
+const MAX_SEATS: usize = 8;
 /// Stay, or go north, south, west or east.
 const ACTIONS: usize = 1 + DIRECTIONS;
 /// Features of a vector observation about its own seat: row, column, team and four blocked directions.
@@ -42,13 +42,13 @@ pub fn env_type() -> EnvType {
         gymnasium_id: "Tag-v0",
         about: "Two teams on a grid: taggers chase runners, and caught runners are out.",
         options: Arc::new([
-            OptionSpec::int("seats", 4, 2, MOST_SEATS as i64, "agents per env").fixed(),
-            OptionSpec::int("players", 0, 0, MOST_SEATS as i64, "number of seats that play; 0: all"),
+            OptionSpec::int("seats", 4, 2, MAX_SEATS as i64, "agents per env").fixed(),
+            OptionSpec::int("players", 0, 0, MAX_SEATS as i64, "number of seats that play; 0: all"),
             OptionSpec::int(
                 "taggers",
                 0,
                 0,
-                MOST_SEATS as i64 - 1,
+                MAX_SEATS as i64 - 1,
                 "number of taggers among the players; 0: half, rounded down",
             ),
             OptionSpec::int("size", 8, 5, 16, "rows and columns of the grid").fixed(),
@@ -104,8 +104,8 @@ fn teams(options: &Options) -> Result<(usize, usize), String> {
 /// One game.
 pub struct Tag {
     grid: Grid,
-    cells: [i32; MOST_SEATS],
-    in_play: [u8; MOST_SEATS],
+    cells: [i32; MAX_SEATS],
+    in_play: [u8; MAX_SEATS],
     seats: usize,
     taggers: usize,
     players: usize,
@@ -128,7 +128,7 @@ impl Tag {
     }
 
     /// Whether a tagger is where the runner is, or came from where the runner went and went where it came from.
-    fn is_caught(&self, runner: usize, before: &[i32; MOST_SEATS]) -> bool {
+    fn is_caught(&self, runner: usize, before: &[i32; MAX_SEATS]) -> bool {
         let now = &self.cells;
         (0..self.taggers).any(|tagger| {
             now[tagger] == now[runner] || (now[tagger] == before[runner] && before[tagger] == now[runner])
@@ -172,8 +172,8 @@ impl Env for Tag {
         let (taggers, players) = teams(options).expect("the options were accepted");
         Self {
             grid: Grid::new(options.int("size") as usize),
-            cells: [0; MOST_SEATS],
-            in_play: [0; MOST_SEATS],
+            cells: [0; MAX_SEATS],
+            in_play: [0; MAX_SEATS],
             seats: options.int("seats") as usize,
             taggers,
             players,
@@ -185,7 +185,7 @@ impl Env for Tag {
     fn reset(&mut self, rng: &Rng) {
         let draws = rng.draws();
         let cells = self.grid.walls.len();
-        let mut places = [0; MOST_SEATS];
+        let mut places = [0; MAX_SEATS];
         for player in 0..self.players {
             // One of the cells that are still free: count past those that are taken, in their order.
             let mut place = draws.below(player as u32, (cells - player) as u32) as usize;
@@ -198,7 +198,7 @@ impl Env for Tag {
             self.cells[player] = place as i32;
             self.in_play[player] = 1;
         }
-        self.grid.build(self.density, &places[..self.players], draws, MOST_SEATS as u32);
+        self.grid.build(self.density, &places[..self.players], draws, MAX_SEATS as u32);
     }
 
     fn step(&mut self, actions: &Actions<'_>, _rng: &Rng, outcome: &mut Outcome<'_>) -> Status {
@@ -273,7 +273,7 @@ impl Env for Tag {
             if in_play == 1 && self.grid.walls[cell as usize] == 1 {
                 return Err(format!("seat {seat} is inside the wall at cell {cell}"));
             }
-            if seat >= self.taggers && in_play == 1 && self.is_caught(seat, &[-1; MOST_SEATS]) {
+            if seat >= self.taggers && in_play == 1 && self.is_caught(seat, &[-1; MAX_SEATS]) {
                 return Err(format!("the runner of seat {seat} is in play although a tagger is at its cell {cell}"));
             }
         }

@@ -6,7 +6,7 @@ mod table;
 
 use std::time::Duration;
 
-use hotloop_core::discrete::MOST_ACTIONS;
+use hotloop_core::discrete::MAX_ACTIONS;
 use hotloop_core::env::{EnvKind, MAX_STEPS};
 use hotloop_core::episodes::Totals;
 use hotloop_core::memory::require;
@@ -81,10 +81,10 @@ fn td_settings(settings: &Bound<'_, PyDict>) -> PyResult<TdSettings> {
 }
 
 fn check_actions(actions: usize) -> PyResult<()> {
-    if (1..=MOST_ACTIONS).contains(&actions) {
+    if (1..=MAX_ACTIONS).contains(&actions) {
         return Ok(());
     }
-    Err(PyValueError::new_err(format!("a table of {actions} actions: expected 1 to {MOST_ACTIONS}")))
+    Err(PyValueError::new_err(format!("a table of {actions} actions: expected 1 to {MAX_ACTIONS}")))
 }
 
 fn shape(settings: &Bound<'_, PyDict>, learner: &TdSettings, states: usize, actions: usize) -> PyResult<Shape> {

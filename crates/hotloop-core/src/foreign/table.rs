@@ -13,12 +13,12 @@ pub const ABI: u32 = 2;
 /// The oldest supported version: each has the entries of the one before, and more at the end of the table.
 const OLDEST_ABI: u32 = 1;
 
-const MOST_STATE_BYTES: u64 = 1 << 28;
-const MOST_ELEMENTS: u64 = 1 << 26;
-const MOST_SEATS: u32 = 4096;
-const MOST_ENTRIES: u32 = 1024;
+const MAX_STATE_BYTES: u64 = 1 << 28;
+const MAX_ELEMENTS: u64 = 1 << 26;
+const MAX_SEATS: u32 = 4096;
+const MAX_ENTRIES: u32 = 1024;
 /// The strictest alignment that a state may have; see `env::Chunk`.
-pub(super) const MOST_ALIGNMENT: u64 = 64;
+pub(super) const MAX_ALIGNMENT: u64 = 64;
 
 /// Eight bytes whose meaning depends on the option's kind.
 #[derive(Clone, Copy)]
@@ -190,12 +190,12 @@ impl Table {
         unsafe {
             let name = text("name", self.name)?;
             is_name("name", name, "_-")?;
-            within("state_bytes", self.state_bytes, 1, MOST_STATE_BYTES)?;
-            within("state_alignment", self.state_alignment, 1, MOST_ALIGNMENT)?;
+            within("state_bytes", self.state_bytes, 1, MAX_STATE_BYTES)?;
+            within("state_alignment", self.state_alignment, 1, MAX_ALIGNMENT)?;
             if !self.state_alignment.is_power_of_two() {
                 return Err(format!("state_alignment is {}: expected a power of two", self.state_alignment));
             }
-            within("seats", u64::from(self.seats), 1, u64::from(MOST_SEATS))?;
+            within("seats", u64::from(self.seats), 1, u64::from(MAX_SEATS))?;
             let action = self.action()?;
             if self.masked > 1 || (self.masked == 1 && matches!(action, Action::Continuous { .. })) {
                 return Err(format!("masked is {}: expected 0, or 1 where there are choices", self.masked));
@@ -241,8 +241,8 @@ impl Table {
         // SAFETY: the caller's promise.
         let shape = unsafe { entries("observation_shape", self.observation_shape, self.observation_dims) }?;
         let len = shape.iter().fold(1_u64, |len, n| len.saturating_mul(*n));
-        if len == 0 || len > MOST_ELEMENTS {
-            return Err(format!("observation_shape is {shape:?}: expected 1 to {MOST_ELEMENTS} elements"));
+        if len == 0 || len > MAX_ELEMENTS {
+            return Err(format!("observation_shape is {shape:?}: expected 1 to {MAX_ELEMENTS} elements"));
         }
         let dims = shape.iter().map(|n| *n as usize).collect();
         match self.observation_kind {
@@ -267,7 +267,7 @@ impl Table {
     }
 
     unsafe fn action(&self) -> Result<Action, String> {
-        within("action_width", u64::from(self.action_width), 1, u64::from(MOST_ENTRIES))?;
+        within("action_width", u64::from(self.action_width), 1, u64::from(MAX_ENTRIES))?;
         let width = self.action_width;
         match self.action_kind {
             1 | 2 => {
@@ -296,7 +296,7 @@ impl Table {
     }
 
     unsafe fn options(&self) -> Result<Vec<OptionSpec>, String> {
-        within("option_count", u64::from(self.option_count), 0, u64::from(MOST_ENTRIES))?;
+        within("option_count", u64::from(self.option_count), 0, u64::from(MAX_ENTRIES))?;
         let mut found: Vec<OptionSpec> = Vec::new();
         // SAFETY: the caller's promise, here and below.
         for raw in unsafe { entries("options", self.options, self.option_count) }? {
@@ -328,7 +328,7 @@ impl Table {
     }
 
     unsafe fn fields(&self) -> Result<Vec<FieldPlace>, String> {
-        within("field_count", u64::from(self.field_count), 0, u64::from(MOST_ENTRIES))?;
+        within("field_count", u64::from(self.field_count), 0, u64::from(MAX_ENTRIES))?;
         let mut named: Vec<FieldPlace> = Vec::new();
         // SAFETY: the caller's promise, here and below.
         for raw in unsafe { entries("fields", self.fields, self.field_count) }? {
@@ -428,7 +428,7 @@ unsafe fn text(what: &str, from: *const c_char) -> Result<&'static str, String> 
 }
 
 unsafe fn names(what: &str, first: *const *const c_char, count: u32) -> Result<Vec<&'static str>, String> {
-    within(what, u64::from(count), 0, u64::from(MOST_ENTRIES))?;
+    within(what, u64::from(count), 0, u64::from(MAX_ENTRIES))?;
     let mut found = Vec::new();
     // SAFETY: the caller's promise.
     for from in unsafe { entries(what, first, count) }? {

@@ -3,7 +3,7 @@
 use hotloop_core::rng::Stream;
 
 /// The largest number of rows and columns.
-pub const MOST_SIZE: usize = 16;
+pub const MAX_SIZE: usize = 16;
 
 /// Directions, in the order of the actions after staying.
 pub const DIRECTIONS: usize = 4;
@@ -85,12 +85,12 @@ impl Grid {
     }
 
     /// All cells that can be walked to, one word per row, one bit per column.
-    fn reach(&self, from: usize) -> [u16; MOST_SIZE] {
-        let mut free = [0_u16; MOST_SIZE];
+    fn reach(&self, from: usize) -> [u16; MAX_SIZE] {
+        let mut free = [0_u16; MAX_SIZE];
         for (row, walls) in free.iter_mut().zip(self.walls.chunks_exact(self.size)) {
             *row = walls.iter().enumerate().map(|(column, wall)| u16::from(*wall == 0) << column).sum();
         }
-        let mut reached = [0; MOST_SIZE];
+        let mut reached = [0; MAX_SIZE];
         reached[from / self.size] = 1 << (from % self.size);
         loop {
             let before = reached;

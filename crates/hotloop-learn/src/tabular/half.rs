@@ -3,7 +3,7 @@
 const SHRINK: f32 = f32::from_bits((127 - 112) << 23);
 const GROW: f32 = f32::from_bits((127 + 112) << 23);
 /// Largest finite value.
-pub const MOST: f32 = 65_504.0;
+pub const MAX: f32 = 65_504.0;
 
 /// Decode half-precision bits.
 #[inline(always)]
@@ -30,7 +30,7 @@ pub fn decode_all(bits: &[u16; 16]) -> [f32; 16] {
 /// Round to one of the two nearest values with random bits: the nearer one is the more probable, so the mean is exact.
 #[inline(always)]
 pub fn encode(x: f32, dither: u32) -> u16 {
-    let size = (x.abs().min(MOST) * SHRINK).to_bits();
+    let size = (x.abs().min(MAX) * SHRINK).to_bits();
     let rounded = (size + (dither & 0x1fff)) >> 13;
     (rounded.min(0x7bff) | (x.to_bits() >> 16 & 0x8000)) as u16
 }

@@ -42,7 +42,7 @@ pub enum Width {
 impl Width {
     /// Narrow an initial value to f32; an error if a table of this width cannot learn from it.
     pub fn initial_value(self, value: f64) -> Result<f32, String> {
-        let limit = if self == Self::Full { INITIAL_LIMIT } else { f64::from(half::MOST) };
+        let limit = if self == Self::Full { INITIAL_LIMIT } else { f64::from(half::MAX) };
         if value.abs() <= limit {
             return Ok(value as f32);
         }

@@ -7,7 +7,7 @@
 //! bits are those of stepping one env after the other.
 
 use hotloop_core::codec::{Reader, Writer};
-use hotloop_core::discrete::{Discrete, MOST_SEATS};
+use hotloop_core::discrete::{Discrete, MAX_SEATS};
 use hotloop_core::error::{Result, input};
 use hotloop_core::fields::{Load, Save};
 use hotloop_core::options::Options;
@@ -32,10 +32,10 @@ struct Episode<E> {
     row: usize,
     action: usize,
     seat: usize,
-    pending: [PendingDecision; MOST_SEATS],
+    pending: [PendingDecision; MAX_SEATS],
     elapsed: u32,
-    returns: [f32; MOST_SEATS],
-    lengths: [u32; MOST_SEATS],
+    returns: [f32; MAX_SEATS],
+    lengths: [u32; MAX_SEATS],
     /// Last position of the episode before, if it was truncated.
     truncated_at: Position,
 }
@@ -80,10 +80,10 @@ impl<E: Discrete> Worker<E> {
             row: 0,
             action: 0,
             seat: 0,
-            pending: [PendingDecision::default(); MOST_SEATS],
+            pending: [PendingDecision::default(); MAX_SEATS],
             elapsed: 0,
-            returns: [0.0; MOST_SEATS],
-            lengths: [0; MOST_SEATS],
+            returns: [0.0; MAX_SEATS],
+            lengths: [0; MAX_SEATS],
             truncated_at: Position::default(),
         };
         Self { episodes: std::array::from_fn(episode), learner, max_steps, started: false, next_env: 0 }
@@ -175,7 +175,7 @@ impl<E: Discrete> Worker<E> {
             out.u32(episode.action as u32);
             out.u32(episode.seat as u32);
             out.u32(episode.elapsed);
-            for seat in 0..MOST_SEATS {
+            for seat in 0..MAX_SEATS {
                 let pending = &episode.pending[seat];
                 out.u64(pending.state);
                 out.u32(pending.action as u32);
@@ -201,9 +201,9 @@ impl<E: Discrete> Worker<E> {
             }
             episode.state = from.u64()?;
             episode.action = from.u32()? as usize;
-            episode.seat = from.u32()? as usize % MOST_SEATS;
+            episode.seat = from.u32()? as usize % MAX_SEATS;
             episode.elapsed = from.u32()?;
-            for seat in 0..MOST_SEATS {
+            for seat in 0..MAX_SEATS {
                 let (state, action) = (from.u64()?, from.u32()? as usize);
                 let (reward, active) = (from.f32()?, from.u8()? != 0);
                 episode.pending[seat] = PendingDecision { state, row: 0, action, reward, active };
@@ -240,7 +240,7 @@ impl<E: Discrete> Episode<E> {
                 counters.count_episode(self.returns[seat], self.lengths[seat], step.success[seat]);
             }
             self.env.begin(stream.skip(4));
-            (self.returns, self.lengths, self.elapsed) = ([0.0; MOST_SEATS], [0; MOST_SEATS], 0);
+            (self.returns, self.lengths, self.elapsed) = ([0.0; MAX_SEATS], [0; MAX_SEATS], 0);
         }
         let next = position(view, &self.env);
         view.prefetch(next.row);
@@ -268,7 +268,7 @@ impl<E: Discrete> Episode<E> {
                 let next = NextDecision { state, action, epsilon, nonterminal: 1.0, values };
                 learner.learn(view, cpu, context, &decision, &next, noise);
             }
-            self.pending = [PendingDecision::default(); MOST_SEATS];
+            self.pending = [PendingDecision::default(); MAX_SEATS];
         }
         let Position { state, row, legal, seat } = outcome.next;
         let values = action_values(view, cpu, row, legal);

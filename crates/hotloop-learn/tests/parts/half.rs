@@ -1,6 +1,6 @@
 //! Half precision with stochastic rounding.
 
-use hotloop_learn::tabular::half::{MOST, decode, encode};
+use hotloop_learn::tabular::half::{MAX, decode, encode};
 
 #[test]
 fn every_finite_value_round_trips() {
@@ -20,6 +20,6 @@ fn the_mean_of_many_roundings_is_the_number() {
 
 #[test]
 fn values_out_of_range_saturate() {
-    assert_eq!(decode(encode(1e9, 0)), MOST);
-    assert_eq!(decode(encode(-1e9, 77)), -MOST);
+    assert_eq!(decode(encode(1e9, 0)), MAX);
+    assert_eq!(decode(encode(-1e9, 77)), -MAX);
 }
