@@ -20,15 +20,16 @@ def declared(function: ast.FunctionDef) -> Signature:
         if argument.arg not in ("self", "cls")
     }
     keywords = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
-    return found | {argument.arg: ("keyword", default is not None) for argument, default in keywords}
+    found |= {argument.arg: ("keyword", default is not None) for argument, default in keywords}
+    return found | ({arguments.kwarg.arg: ("keywords", False)} if arguments.kwarg else {})
+
+
+KINDS = {inspect.Parameter.KEYWORD_ONLY: "keyword", inspect.Parameter.VAR_KEYWORD: "keywords"}
 
 
 def actual(function: Any) -> Signature:
     return {
-        name: (
-            "keyword" if parameter.kind is parameter.KEYWORD_ONLY else "plain",
-            parameter.default is not inspect.Parameter.empty,
-        )
+        name: (KINDS.get(parameter.kind, "plain"), parameter.default is not inspect.Parameter.empty)
         for name, parameter in inspect.signature(function).parameters.items()
         if name != "self"
     }
