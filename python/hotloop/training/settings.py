@@ -68,9 +68,7 @@ def look_at(config: Config) -> Facts:
             return Facts(native_spec(config.env.name, config.env.options), None, is_native=True)
         except ValueError as error:
             raise ConfigError(f"env: {error}") from None
-    # Faults are for the run itself to report.
-    trial = config.runner.model_copy(update={"restart_limit": None})
-    runner = make_runner(config.model_copy(update={"runner": trial}), 1)
+    runner = make_runner(config, 1)
     try:
         return Facts(runner.env_spec, _measure(runner))
     finally:
@@ -78,7 +76,7 @@ def look_at(config: Config) -> Facts:
 
 
 def _measure(runner: ProcessRunner) -> float | None:
-    """Return the steps per second of one env; None if it fails so often that the run itself has to report it."""
+    """Return the steps per second of one env; None if it failed, which the run itself will report."""
     runner.action_space.seed(0)
     sampled = runner.action_space.sample()
     steps = 0
@@ -90,7 +88,7 @@ def _measure(runner: ProcessRunner) -> float | None:
             steps += 1
     except (EnvError, WorkersFailedError):
         return None
-    return steps / seconds
+    return None if runner.faults().count else steps / seconds
 
 
 def _allowed(actions: NDArray[Any], mask: NDArray[Any] | None, spec: EnvSpec) -> NDArray[Any]:
