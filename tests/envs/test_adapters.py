@@ -272,7 +272,8 @@ class Roles:
 
     def step(self, actions: Any) -> Any:
         assert actions == {"scout": 2, "guard": 8, "scout-2": 0}
-        rest = (dict.fromkeys(self.agents, value) for value in (1.0, False, False, {}))
+        values: tuple[Any, ...] = (1.0, False, False, {})
+        rest = (dict.fromkeys(self.agents, value) for value in values)
         return self._seen(), *rest
 
     def close(self) -> None:

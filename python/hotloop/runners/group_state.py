@@ -40,7 +40,7 @@ class GroupStates:
         self._states = [GroupState.IDLE] * count
         self._disturbed: set[int] = set()
         self.in_flight: list[int] = []
-        """Groups that were sent and not received yet, in the order of sending."""
+        """Groups that were sent and not received yet, in the order of sending; always the same list."""
 
     def __getitem__(self, group: int) -> GroupState:
         return self._states[group]
@@ -62,7 +62,7 @@ class GroupStates:
         """Put every group in flight; all are idle."""
         assert self.steady
         assert not self.in_flight
-        self.in_flight = list(range(len(self._states)))
+        self.in_flight.extend(range(len(self._states)))
         self._states = [GroupState.BUSY] * len(self._states)
 
     def receive(self, groups: list[int]) -> None:

@@ -93,16 +93,13 @@ class WorkerPool:
         # The number of seats is known once an env was made; how envs are divided does not depend on it.
         self.plan = partition(num_envs, 1, workers, groups_per_worker)
         self._states = GroupStates(len(self.plan.groups))
+        self.in_flight = self._states.in_flight
+        """Groups that were sent and not received yet."""
         self._owner = [worker for worker, (first, last) in enumerate(self.plan.workers) for _ in range(first, last)]
         if num_workers == 0:
             self._open_locally()
         else:
             self._open_processes()
-
-    @property
-    def in_flight(self) -> list[int]:
-        """Groups that were sent and not received yet."""
-        return self._states.in_flight
 
     def _lay_out(self, spec: EnvSpec) -> None:
         self.spec = spec
