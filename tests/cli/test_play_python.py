@@ -127,7 +127,7 @@ def test_a_run_whose_envs_another_interpreter_made_says_so(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     result = complaint("play", "walks")
-    assert "No module named 'tests'" in result
+    assert "there is no module 'tests' here" in result
     assert f"the run made its envs with {sys.executable}, play makes them with" in result
 
 
@@ -155,7 +155,7 @@ def test_missing_packages_are_named(tmp_path: Path, package: str, arguments: lis
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["gymnasium:Nope-v1"], "Environment `Nope` doesn't exist"),
+        (["gymnasium:Nope-v1"], "Gymnasium has no env 'Nope-v1'"),
         (["gymnasium:CartPole-v1", "env.gravitas=1"], "unexpected keyword argument 'gravitas'"),
         (["gymnasium:CartPole-v1", "ppo.epochs=1"], "only options of the env can be set here"),
         ([f"{WALKS}Written", "--video", "x.gif"], "renders text only: leave out --video"),

@@ -2,12 +2,18 @@
 
 import sys
 from pathlib import Path
+from typing import Any
 
+import gymnasium
+import numpy as np
 import pytest
+from gymnasium import spaces
 
 import hotloop
+from hotloop.config import load_config
 from hotloop.envs.registry import native_name
-from hotloop.errors import EnvError
+from hotloop.errors import ConfigError, EnvError
+from hotloop.training.session import Session
 from tests.cli.command import complaint
 
 
@@ -41,6 +47,26 @@ def test_an_env_that_is_not_there_is_one_line(env: str, words: str) -> None:
 
 def needs_more() -> None:
     import no_such_game  # type: ignore[import-not-found]  # noqa: F401
+
+
+def test_a_space_that_does_not_fit_is_an_error_of_the_config(tmp_path: Path) -> None:
+    config = load_config("tests.envs.test_packages:lying", overrides={"runner.num_workers": 1, "runner.num_envs": 1})
+    words = r"first reset: the env's observation has shape \(4,\): its space has \(3,\)"
+    with pytest.raises(ConfigError, match=words):
+        hotloop.train("tests.envs.test_packages:lying", steps=8, home=tmp_path)
+    with pytest.raises(ConfigError, match=words):
+        Session(config)
+
+
+def lying() -> Any:
+    class Lying(gymnasium.Env[Any, int]):
+        observation_space = spaces.Box(-1, 1, (3,))
+        action_space: spaces.Space[Any] = spaces.Discrete(2)
+
+        def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+            return np.zeros(4, np.float32), {}
+
+    return Lying()
 
 
 def test_a_traceback_begins_in_the_users_code_and_is_whole_for_debugging(tmp_path: Path) -> None:

@@ -115,6 +115,21 @@ def test_infos_of_an_episodes_end_are_recorded_with_success(tmp_path: Path) -> N
     assert hotloop_json("eval", str(run.path), "--episodes", "4")[-1]["metrics"] == {"is_success": 1.0, "cost": 4.0}
 
 
+class NoInfo(Measured):
+    """Returns nothing for info, as some envs do, or a success that is no number."""
+
+    def step(self, action: int) -> Any:
+        *result, _ = super().step(action)
+        return *result, None if self._count < 4 else {"is_success": "much"}
+
+
+def test_infos_that_nobody_asked_for_do_no_harm(tmp_path: Path) -> None:
+    heard = Heard()
+    run = hotloop.train(f"{HERE}:NoInfo", steps=128, config=SMALL, home=tmp_path, callbacks=[heard])
+    assert run.return_mean == 4.0
+    assert (heard.records[-1].faults, heard.records[-1].metrics) == (0, {})
+
+
 def test_an_env_without_success_has_no_such_metric(tmp_path: Path) -> None:
     heard = Heard()
     config = {**SMALL, "env.told": False}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from hotloop.envs.registry import is_native
 from hotloop.envs.spec import ContinuousAction
 from hotloop.episodes.best_replays import Top
-from hotloop.errors import CheckpointError, ConfigError
+from hotloop.errors import CheckpointError, ConfigError, EnvError, WorkersFailedError
 from hotloop.policies.evaluation import Evaluation
 from hotloop.policies.spec import policy_spec
 from hotloop.ppo.learners import Learner, build, choose
@@ -81,6 +81,9 @@ class Session:
         except ValueError as error:
             self.source.close()
             raise ConfigError(str(error)) from None
+        except (EnvError, WorkersFailedError) as error:
+            self.source.close()
+            raise ConfigError(f"env.name is {config.env.name!r}: {error}") from None
         except BaseException:
             self.source.close()
             raise

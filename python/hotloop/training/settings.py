@@ -71,6 +71,8 @@ def look_at(config: Config) -> Facts:
     runner = make_runner(config, 1)
     try:
         return Facts(runner.env_spec, _measure(runner))
+    except EnvError as error:
+        raise ConfigError(f"env.name is {config.env.name!r}: {error}") from None
     finally:
         runner.close()
 

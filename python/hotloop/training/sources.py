@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hotloop import _core
+from hotloop.envs.adapters.rows import SUCCESS
 from hotloop.envs.reward_weights import reward_weights, set_reward_weights
 from hotloop.envs.spec import EnvSpec, native_spec
 from hotloop.runners.health import FaultLog
@@ -385,7 +386,7 @@ def make_runner(config: Config, num_envs: int, *, evaluates: bool = False, debug
             limits=limits,
             worker_python=runner.worker_python,
             wrap={**wrappers, "scale_actions": wrap.scale_actions},
-            metrics=list(dict.fromkeys(["is_success", *config.track.infos])),
+            metrics=list(dict.fromkeys([SUCCESS, *config.track.infos])),
             for_policy=True,
             debug=debug,
         )

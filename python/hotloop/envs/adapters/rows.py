@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import numpy as np
 
@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 
     from hotloop.envs.flatten import FlatObservation
     from hotloop.envs.spec import EnvSpec
+
+
+SUCCESS: Final = "is_success"
+"""The entry of info that is reported wherever an env has it."""
 
 
 class Rows(NamedTuple):
@@ -122,11 +126,15 @@ def write_infos(info: Any, wanted: tuple[str, ...], values: NDArray[np.float32],
 def write_metrics(info: Any, rows: Rows, seat: int) -> None:
     """Write the entries of one seat's info that are reported with its episode; NaN for those that it lacks."""
     for i, name in enumerate(rows.metric_names):
-        found = info.get(name)
+        # Some envs return no info at all.
+        found = info.get(name) if isinstance(info, dict) else None
         try:
             rows.metrics[seat, i] = np.nan if found is None else number(found)
         except EnvOutputError:
-            raise EnvOutputError(f"info[{name!r}] is {found!r:.200}: expected a finite number") from None
+            if name != SUCCESS:
+                raise EnvOutputError(f"info[{name!r}] is {found!r:.200}: expected a finite number") from None
+            # Nobody asked for this one.
+            rows.metrics[seat, i] = np.nan
 
 
 def chain(env: Any) -> list[Any]:
