@@ -100,12 +100,13 @@ def test_a_client_that_comes_back_gets_what_it_missed(fresh: Server, tmp_path: P
     train(tmp_path, "cartpole", "--steps", "20k", "--until", "1000", "--name", "two")
     while "two" not in [row["name"] for row in other.wait("runs")["runs"]]:
         pass
-    back = Events(fresh, "runs", last)
-    names = []
-    while "two" not in names:
-        kind, data = back.next()
-        assert kind == "runs"
-        names += [row["name"] for row in data["runs"]]
+    assert last is not None
+    for back in (Events(fresh, "runs", last), Events(fresh, "runs", after=last)):
+        names: list[str] = []
+        while "two" not in names:
+            kind, data = back.next()
+            assert kind == "runs"
+            names += [row["name"] for row in data["runs"]]
 
 
 @pytest.mark.parametrize("last", ["another-boot-5", "x", "", "0000-99999999999999999999"])

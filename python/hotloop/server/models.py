@@ -10,7 +10,6 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 Number = float | None
-Value = str | int | float | bool | None
 Status = Literal["running", "completed", "stopped", "failed", "gone"]
 Colour = tuple[int, int, int]
 Point = tuple[float, float]

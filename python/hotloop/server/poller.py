@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from hotloop.errors import StoreError
-from hotloop.server.rows import evaluation, is_here
+from hotloop.server.rows import evaluation
 from hotloop.tracking.queries import tail
 from hotloop.tracking.row_pages import last_steps, rows_from
-from hotloop.tracking.store import StoredRun
+from hotloop.tracking.store import StoredRun, is_here
 from hotloop.training.checkpoint import checkpoint_paths
 from hotloop.training.policy_ladder import LIVE
 

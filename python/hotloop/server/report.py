@@ -15,13 +15,13 @@ from hotloop.episodes.replay import read_replay
 from hotloop.errors import ConfigError, ReplayError
 from hotloop.server.answers import json_bytes
 from hotloop.server.routes_series import series_entry
-from hotloop.server.rows import RowMaker, evaluation, is_here
+from hotloop.server.rows import RowMaker, evaluation
 from hotloop.server.static import FOLDER
 from hotloop.tracking.chart_series import Window, run_series
 from hotloop.tracking.groups import find_differences
 from hotloop.tracking.row_pages import row_page
 from hotloop.tracking.run_cache import CachedStore
-from hotloop.tracking.store import StoredRun
+from hotloop.tracking.store import StoredRun, is_here
 
 PAGE: Final = "report.html"
 MARKER: Final = b'<script id="hotloop-data" type="application/json">null</script>'

@@ -18,7 +18,7 @@ from starlette.responses import Response
 from hotloop.server import models
 from hotloop.server.answers import answer
 from hotloop.server.problems import ProblemError
-from hotloop.server.rows import evaluation, is_here, is_live
+from hotloop.server.rows import evaluation, is_live
 from hotloop.server.services import services
 from hotloop.tracking.chart_series import interval
 from hotloop.tracking.filters import COLUMNS, Condition, RunValues
@@ -26,6 +26,7 @@ from hotloop.tracking.groups import find_differences, group_seeds, label_groups
 from hotloop.tracking.marks import write_marks
 from hotloop.tracking.queries import page
 from hotloop.tracking.row_pages import RowPage, metric_summaries, resource_usage, row_page
+from hotloop.tracking.store import is_here
 
 if TYPE_CHECKING:
     from hotloop.tracking.run_cache import CachedStore

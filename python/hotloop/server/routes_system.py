@@ -89,7 +89,15 @@ def _machine(found: Services) -> dict[str, Any]:
         "memory_used": memory.total - memory.available,
         "disk_free": disk.free if disk else None,
         "disk_total": disk.total if disk else None,
-        "gpus": [],
+        "gpus": [
+            {
+                "name": gpu["name"],
+                "memory": gpu["memory_total"],
+                "memory_used": gpu["memory"],
+                "utilisation": gpu["load"],
+            }
+            for gpu in found.sampler.gpus().values()
+        ],
     }
 
 

@@ -20,8 +20,9 @@ from hotloop.server import models
 from hotloop.server.answers import answer
 from hotloop.server.problems import ProblemError
 from hotloop.server.routes_runs import RunPath
-from hotloop.server.rows import is_here, is_live
+from hotloop.server.rows import is_live
 from hotloop.server.services import services
+from hotloop.tracking.store import is_here
 from hotloop.training.policy_ladder import note_watcher
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from hotloop.envs.registry import is_native
 from hotloop.errors import StoreAwayError
 from hotloop.tracking.marks import DEFAULTS, read_marks
 from hotloop.tracking.row_pages import row_page, sparkline
-from hotloop.tracking.store import is_in_use
+from hotloop.tracking.store import is_here, is_in_use
 
 if TYPE_CHECKING:
     from hotloop.tracking.run_cache import CachedStore
@@ -139,14 +139,6 @@ class RowMaker:
 
 def _limit_key(run: StoredRun) -> str:
     return f"{run.process} {run.status}"
-
-
-def is_here(run: StoredRun) -> bool:
-    """Whether a run's folder is on this machine."""
-    from hotloop.tracking import journal
-
-    first = journal.find_start(run.path / journal.NAME)
-    return first is not None and first["id"] == run.id
 
 
 def is_live(run: StoredRun) -> bool:

@@ -15,6 +15,7 @@ from hotloop.server.player import Player
 from hotloop.server.poller import Poller
 from hotloop.server.rows import RowMaker
 from hotloop.server.verifier import Verifier
+from hotloop.tracking.resources import Sampler
 
 if TYPE_CHECKING:
     from hotloop.server.settings import Settings
@@ -44,6 +45,7 @@ class Services:
         self.rows = RowMaker(self.store)
         self.poller = Poller(self.store, self.rows, self.hub)
         self.player = Player()
+        self.sampler = Sampler()
         self.verifier = Verifier(self.hub, self.access)
 
     async def find(self, text: str) -> StoredRun:

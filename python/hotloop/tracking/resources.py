@@ -39,7 +39,7 @@ class Sampler:
             },
         }
         sample |= self._of_workers()
-        return sample | self._of_gpus()
+        return sample | self.gpus()
 
     def _of_workers(self) -> dict[str, dict[str, Any]]:
         """Usage of the child processes, which are the workers."""
@@ -56,7 +56,8 @@ class Sampler:
                 continue  # it has just ended
         return sample
 
-    def _of_gpus(self) -> dict[str, dict[str, Any]]:
+    def gpus(self) -> dict[str, dict[str, Any]]:
+        """Load and memory of each GPU; empty where there is none."""
         if self._gpu_program is None:
             return {}
         command = [self._gpu_program, f"--query-gpu={_GPU_QUERY}", "--format=csv,noheader,nounits"]

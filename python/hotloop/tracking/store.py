@@ -419,14 +419,14 @@ class Store:
 
     def delete(self, run: StoredRun) -> None:
         """Delete a run and, if it lies on this machine, its folder. A running one is refused."""
-        if run.status == "running" or (_is_here(run) and is_in_use(run.path)):
+        if run.status == "running" or (is_here(run) and is_in_use(run.path)):
             raise StoreError(f"the run {run.name!r} is running (process {run.process} on {run.host}): end it first")
         with Database(self.url, create=False) as database, database.translated_errors(), database.transaction():
             for table in (*store_sync.STEPPED, "marks"):
                 database.execute(f"DELETE FROM {table} WHERE run = ?", (run.number,))
             database.execute("DELETE FROM runs WHERE number = ?", (run.number,))
             # Only now: a store that cannot be written keeps the folder, too.
-            if _is_here(run):
+            if is_here(run):
                 shutil.rmtree(run.path)
 
 
@@ -445,7 +445,8 @@ def is_in_use(folder: Path) -> bool:
     return False
 
 
-def _is_here(run: StoredRun) -> bool:
+def is_here(run: StoredRun) -> bool:
+    """Whether a run's folder is on this machine."""
     first = journal.find_start(run.path / journal.NAME)
     return first is not None and first["id"] == run.id
 
@@ -459,5 +460,5 @@ def _to_run(row: Mapping[Any, Any]) -> StoredRun:
     run = StoredRun(**columns, config_text=row.get("config", ""), facts_text=row.get("facts", ""))
     if run.status != "running":
         return run
-    alive = is_in_use(run.path) if _is_here(run) else time.time() - run.seen < _SILENT
+    alive = is_in_use(run.path) if is_here(run) else time.time() - run.seen < _SILENT
     return run if alive else replace(run, status="gone")
