@@ -89,7 +89,8 @@ class Since:
         if room > 0:
             few = zip(finished["returns"][:room].tolist(), finished["lengths"][:room].tolist(), strict=True)
             self.sample += [list(episode) for episode in few]
-        before = self.extra or [0.0] * len(finished["extra"])
+        # A checkpoint of an earlier version has no sums of metrics that this one adds at the end.
+        before = [*self.extra, *[0.0] * (len(finished["extra"]) - len(self.extra))]
         self.extra = [a + b for a, b in zip(before, finished["extra"], strict=True)]
         if (counts := finished.get("extra_counts")) is not None:
             counted = self.extra_counts or [0] * len(counts)
