@@ -24,7 +24,7 @@ def declared(function: ast.FunctionDef) -> Signature:
     return found | ({arguments.kwarg.arg: ("keywords", False)} if arguments.kwarg else {})
 
 
-KINDS = {inspect.Parameter.KEYWORD_ONLY: "keyword", inspect.Parameter.VAR_KEYWORD: "keywords"}
+KINDS: dict[Any, str] = {inspect.Parameter.KEYWORD_ONLY: "keyword", inspect.Parameter.VAR_KEYWORD: "keywords"}
 
 
 def actual(function: Any) -> Signature:
