@@ -230,6 +230,15 @@ def test_an_edited_config_is_reported(tmp_path: Path) -> None:
         hotloop.train(resume=run)
 
 
+def test_a_damaged_status_is_reported(tmp_path: Path) -> None:
+    run = trained(tmp_path)
+    flip(run / "run.json")
+    notes = Notes()
+    hotloop.train(resume=run, steps=STEPS + 128, callbacks=[notes])
+    assert notes.result is not None
+    assert any(note.startswith("run.json is missing or does not match its checksum") for note in notes.result.notes)
+
+
 def test_damaged_initial_weights_are_refused(tmp_path: Path) -> None:
     source = trained(tmp_path, "source")
     run = hotloop.train("cartpole", steps=STEPS, config=SMALL, init_from=source, home=tmp_path, name="second").path

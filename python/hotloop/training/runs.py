@@ -136,6 +136,9 @@ class RunFolder:
         except CheckpointError:
             self.release()
             raise
+        # Read once, so that no error of the disk later on loses them; a second time if the first one fails.
+        status = read_status(path) or read_status(path)
+        self._covered: dict[str, Any] = {key: status[key] for key in ("config", "files") if key in status}
 
     @classmethod
     def create(
@@ -183,9 +186,9 @@ class RunFolder:
         """Replace the run's config, on purpose: its checksum follows."""
         data = config.to_yaml().encode()
         write_atomically(self.path / CONFIG, data)
-        facts = {**read_status(self.path), "config": config.model_dump(mode="json")}
-        facts["files"] = {**facts.get("files", {}), CONFIG: files.checksum(data)}
-        write_atomically(self.path / STATUS, files.seal(facts))
+        covered = {**self._covered.get("files", {}), CONFIG: files.checksum(data)}
+        self._covered = {"config": config.model_dump(mode="json"), "files": covered}
+        write_atomically(self.path / STATUS, files.seal({**read_status(self.path), **self._covered}))
 
     def abandon(self) -> None:
         """Remove the folder of a run that never began."""
@@ -194,15 +197,13 @@ class RunFolder:
 
     def write_status(self, status: str, **facts: Any) -> None:
         """Write `run.json`: the run's status for people and tools, and the checksums of the files beside it."""
-        before = read_status(self.path)
-        kept: dict[str, Any] = {key: before[key] for key in ("config", "files") if key in before}
         full: dict[str, Any] = {
             "run": self.path.name,
             "status": status,
             "changed": now(),
             "process": os.getpid(),
             **facts,
-            **kept,
+            **self._covered,
         }
         write_atomically(self.path / STATUS, files.seal(full))
 

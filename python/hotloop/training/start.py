@@ -129,6 +129,8 @@ def resume(
     folder = RunFolder(path)
     try:
         edits = [f"config.yaml was edited since the run began: {each}" for each in config_changes(path, config)]
+        if not read_status(path):
+            edits.append("run.json is missing or does not match its checksum: edits of config.yaml cannot be noticed")
         limits = dict(limits or {})
         if limits and "until" not in limits and config.train.until is not None and _is_solved(path):
             limits["until"] = None
