@@ -313,6 +313,14 @@ def test_a_link_in_place_of_a_runs_folders_is_refused(tmp_path: Path) -> None:
     hotloop.train(resume=run)
 
 
+def test_a_replay_too_many_is_removed_when_a_run_is_resumed(tmp_path: Path) -> None:
+    run = trained(tmp_path, train__evaluate_episodes=20, train__evaluate_every=5)
+    replays = sorted((run / "replays").iterdir())
+    (run / "replays" / "9999-0.replay").write_bytes(replays[-1].read_bytes())
+    hotloop.train(resume=run)
+    assert len(list((run / "replays").iterdir())) == len(replays) == 3
+
+
 def test_a_damaged_replay_is_set_aside_when_a_run_is_resumed(tmp_path: Path) -> None:
     run = trained(tmp_path, train__evaluate_episodes=20, train__evaluate_every=5)
     one, two, *_ = sorted((run / "replays").glob("*.replay"))

@@ -117,8 +117,11 @@ def keep(folder: Path, top: Top, **about: Any) -> None:
 def forget_after(folder: Path, steps: int) -> list[str]:
     """Delete replays made after the step from which a run resumes; set damaged ones aside, and return what is wrong."""
     found, damaged = _read(folder)
-    for path, replay in found:
-        if replay.about["steps"] > steps:
+    before = sorted((entry for entry in found if entry[1].about["steps"] <= steps), key=lambda entry: _rank(entry[1]))
+    kept_paths = [path for path, _ in before[:_MOST]]
+    for path, _ in found:
+        # Those beyond the best few are left where one could not be read for a moment.
+        if path not in kept_paths:
             path.unlink()
     if not damaged:
         return []
