@@ -46,6 +46,11 @@ def test_both_databases_answer_alike(both: Server, tmp_path: Path, store: str) -
         assert series["first"] == sorted(series["first"])
     assert both.write("PATCH", "/api/rl/runs/one", {"tags": ["x"], "note": "\x00n"}).json["tags"] == ["x"]
     assert both.write("PATCH", "/api/rl/runs/one", {"tags": ["x", "y"]}).json["tags"] == ["x", "y"]
+    for odd in ("\x00", "\ud800", "\U0001f600", "' OR 1=1 --"):
+        reply = both.request("POST", "/api/rl/series", {"run": ["one"], "metric": [odd]})
+        assert (reply.status, reply.json.get("series", [])) in ((200, []), (422, [])), reply
+        assert both.request("POST", "/api/rl/series", {"run": [odd], "metric": ["kl"]}).status in (404, 422)
+    assert both.request("GET", "/api/rl/groups?by=%00").status == 400
     for path in ("evaluations", "checkpoints", "events", "episodes", "resources", "metrics", "replays"):
         both.get(f"/api/rl/runs/one/{path}")
     for path in ("groups", "keys", "alerts", "compare?run=one", "performance/summary", "performance/trends", "status"):

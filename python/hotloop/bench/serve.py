@@ -7,6 +7,7 @@ import http.client
 import json
 import os
 import socket
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -112,6 +113,8 @@ def measure(
             rows.append(ServeRow("CPU at rest, no client", _cpu(process, 2.0 if quick else 10.0), "% of a core", 0.3))
             progress("live", 0.6)
             rows += _live(home, process, port, seconds=4.0 if quick else 20.0)
+            progress("training beside it", 0.75)
+            rows.append(_training(home, port, rounds=1 if quick else 5, seconds=2.0 if quick else 6.0))
         progress("many runs", 0.8)
         _copy_runs(home, MANY_RUNS - RUNS - LIVE_RUNS, "many")
         with _server(home) as (client, _, _, _):
@@ -195,6 +198,49 @@ def _live(home: Path, process: psutil.Process, port: int, seconds: float) -> lis
     return [*rows, ServeRow("memory grown meanwhile", grown, "MB", None)]
 
 
+# Waits for a run to begin, then follows all of its points.
+_WATCH: Final = """
+import sys, time, urllib.request
+base, name = sys.argv[1:]
+while True:
+    try:
+        urllib.request.urlopen(f"{base}/runs/{name}")
+        break
+    except OSError:
+        time.sleep(0.2)
+for line in urllib.request.urlopen(f"{base}/events?topics=runs,run:{name}"):
+    pass
+"""
+
+
+def _training(home: Path, port: int, *, rounds: int, seconds: float) -> ServeRow:
+    """The part of a run's speed that is lost while a client watches it, by runs in turns."""
+    lost = []
+    for turn in range(rounds):
+        speeds = []
+        for watched in (False, True):
+            name = f"beside-{turn}-{watched}"
+            command = [sys.executable, "-c", _WATCH, f"http://127.0.0.1:{port}/api/rl", name]
+            client = subprocess.Popen(command) if watched else None
+            try:
+                run = train(
+                    "cartpole",
+                    minutes=seconds / 60,
+                    config={"train.until": None, "train.steps": None, "train.evaluate_episodes": 0},
+                    home=home,
+                    store=str(home / "hotloop.db"),
+                    name=name,
+                    progress=False,
+                )
+            finally:
+                if client is not None:
+                    client.kill()
+                    client.wait()
+            speeds.append(run.steps_per_second)
+        lost.append(100 * (1 - speeds[1] / speeds[0]))
+    return ServeRow("speed that training loses while it is watched", statistics.median(lost), "%", 3.0)
+
+
 def _write_records(database: Database, numbers: list[int], step: int) -> None:
     now = time.time()
     keys = list(database.key_numbers([f"metric.{i}" for i in range(METRICS)]).items())
@@ -234,7 +280,15 @@ def _fill(home: Path, points: int, long: int) -> str:
     from hotloop.tracking.database import Database
 
     settings = {"train.until": None, "train.evaluate_episodes": 100}
-    train("cartpole", steps=100_000, config=settings, home=home, store=str(home / "hotloop.db"), name="real")
+    train(
+        "cartpole",
+        steps=100_000,
+        config=settings,
+        home=home,
+        store=str(home / "hotloop.db"),
+        name="real",
+        progress=False,
+    )
     _copy_runs(home, RUNS - 1, "copy")
     with Database(_url(home)) as database:
         ((number,),) = database.execute("SELECT number FROM runs WHERE name = ?", ("real",)).fetchall()

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from hotloop.errors import AmbiguousRunError, NoSuchRunError, QueryError, StoreError, StoreReadOnlyError
+from hotloop.text import storable
 from hotloop.tracking import journal, store_sync
 from hotloop.tracking.database import Database, damaged_store
 from hotloop.tracking.store_url import FILE, find_store_url, runs_folder
@@ -245,13 +246,13 @@ class Store:
     def query(self, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
         """The rows that a statement finds."""
         with self._database.translated_errors():
-            rows: list[tuple[Any, ...]] = self._database.reconnected().execute(sql, parameters).fetchall()
+            rows: list[tuple[Any, ...]] = self._database.reconnected().execute(sql, _storable(parameters)).fetchall()
             return rows
 
     def query_named(self, sql: str, *parameters: object) -> list[dict[str, Any]]:
         """The rows that a statement finds, by the names of their columns."""
         with self._database.translated_errors():
-            found = self._database.reconnected().execute(sql, parameters)
+            found = self._database.reconnected().execute(sql, _storable(parameters))
             names = [column[0] for column in found.description]
             return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
 
@@ -428,6 +429,11 @@ class Store:
             # Only now: a store that cannot be written keeps the folder, too.
             if is_here(run):
                 shutil.rmtree(run.path)
+
+
+def _storable(parameters: tuple[object, ...]) -> tuple[object, ...]:
+    """Parameters that both databases take: a name with other characters is never found, and is no error."""
+    return tuple(storable(value) if isinstance(value, str) else value for value in parameters)
 
 
 def is_in_use(folder: Path) -> bool:
