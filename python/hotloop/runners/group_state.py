@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class GroupState(Enum):
-    """Where a group is."""
+    """The situation of a group."""
 
     IDLE = auto()
     """With the runner; its worker is ready."""

@@ -29,7 +29,7 @@ def draw(scene: Scene) -> Drawing:
 
 
 def seats(scene: Scene) -> list[Point]:
-    """Where every seat stands."""
+    """Return the position of every seat."""
     size = scene.options["size"]
     _, players = _teams(scene)
     return [middle(int(scene.state["cell"][seat]), size, size) for seat in range(players)]
