@@ -68,6 +68,9 @@ def test_a_policy_of_another_seed_is_played_on_demand(reader: Visitor) -> None:
     page.wait_for_url("**seed=7*")
     expect(page.get_by_role("list", name="Action probabilities")).to_be_visible()
     expect(page.locator(".probabilities li.chosen")).to_have_count(1)
+    page.get_by_label("Env options").fill("max_steps=7")
+    page.get_by_role("button", name="Play", exact=True).last.click()
+    expect(page.get_by_role("slider", name="Step of the episode")).to_have_attribute("aria-valuemax", "7")
 
 
 @pytest.fixture(scope="module")

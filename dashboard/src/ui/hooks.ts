@@ -63,7 +63,8 @@ export function useKeys(keys: Keys): void {
     let timer: ReturnType<typeof setTimeout> | undefined;
     const onKey = (event: KeyboardEvent) => {
       if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented || isTyping(event)) return;
-      if (document.querySelector("dialog[open]") && event.key !== "Escape") return;
+      // An open dialog or menu has the keys for itself; Escape closes it.
+      if (document.querySelector("dialog[open], :popover-open")) return;
       // With Shift, letters are capital ones: the action itself asks for Shift.
       const action = current.current[prefix + (event.key.length === 1 ? event.key.toLowerCase() : event.key)];
       const isPrefix = Object.keys(current.current).some((key) => key.startsWith(`${event.key} `));

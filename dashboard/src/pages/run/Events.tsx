@@ -8,9 +8,9 @@ import { levelOf } from "../../chart/plot";
 import { dateTime, plain, whole } from "../../ui/format";
 import { Empty, Loaded } from "../../ui/states";
 
-/** A window of the curve around a step. */
+/** A window of the curve around a step, wide enough for change points to show. */
 export function aroundStep(step: number, steps: number): string {
-  const reach = Math.max(1, Math.round(steps / 20));
+  const reach = Math.max(1, Math.round(steps / 5));
   return `from=${Math.max(0, step - reach)}&to=${step + reach}`;
 }
 

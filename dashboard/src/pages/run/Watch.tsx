@@ -8,7 +8,7 @@ import { type Fields, flag, number, optionalNumber, text, useView } from "../../
 import { short, whole } from "../../ui/format";
 import { Empty, ErrorNote, Loaded, Skeleton } from "../../ui/states";
 import { Player } from "../../watch/Player";
-import { parseSource, playRequest, type Source } from "./source";
+import { type How, parseSource, playRequest, type Source } from "./source";
 
 interface WatchView {
   a: string;
@@ -16,6 +16,7 @@ interface WatchView {
   seed: string;
   index: number;
   stochastic: boolean;
+  options: string;
   /** The frame at which the replay was paused. */
   t: number | null;
 }
@@ -25,6 +26,7 @@ const FIELDS: Fields<WatchView> = {
   seed: text("0"),
   index: number(0, 0, 2 ** 31 - 1),
   stochastic: flag(),
+  options: text(),
   t: optionalNumber(),
 };
 
@@ -70,7 +72,7 @@ export default function Watch({ run }: { run: RunDetail }) {
           </Empty>
         ) : (
           <Stage
-            key={JSON.stringify([chosen, view.seed, view.index, view.stochastic])}
+            key={JSON.stringify([chosen, view.seed, view.index, view.stochastic, view.options])}
             run={run}
             sources={second ? [first, second] : [first]}
             view={view}
@@ -110,14 +112,15 @@ function Stage({ run, sources, view, onPause }: StageProps) {
   const newest = useNewestPolicy(run.id);
   // Every round of the arena is another episode of the newest policy.
   const seed = isArena ? String(BigInt(/^\d+$/.test(view.seed) ? view.seed : "0") + BigInt(round)) : view.seed;
+  const how: How = { seed, index: view.index, stochastic: view.stochastic, options: view.options };
   const query = useQuery({
-    queryKey: ["play", run.id, sources, { seed, index: view.index, stochastic: view.stochastic, round }],
+    queryKey: ["play", run.id, sources, how, round],
     queryFn: ({ signal }) =>
       Promise.all(
         sources.map((source) =>
           source.kind === "replay"
             ? api.replay(run.id, source.name, signal)
-            : api.play(run.id, playRequest(source, { seed, index: view.index, stochastic: view.stochastic }), signal),
+            : api.play(run.id, playRequest(source, how), signal),
         ),
       ),
     staleTime: isArena ? 0 : Infinity,
@@ -161,22 +164,17 @@ function Stage({ run, sources, view, onPause }: StageProps) {
   );
 }
 
-function PlayFresh({
-  view,
-  onPlay,
-}: {
-  view: WatchView;
-  onPlay(how: { seed: string; index: number; stochastic: boolean }): void;
-}) {
+function PlayFresh({ view, onPlay }: { view: WatchView; onPlay(how: How): void }) {
   const [seed, setSeed] = useState(view.seed);
   const [index, setIndex] = useState(String(view.index));
   const [stochastic, setStochastic] = useState(view.stochastic);
+  const [options, setOptions] = useState(view.options);
   return (
     <form
       className="play-fresh"
       onSubmit={(event) => {
         event.preventDefault();
-        onPlay({ seed, index: Number(index), stochastic });
+        onPlay({ seed, index: Number(index), stochastic, options });
       }}
     >
       <h2>Play a fresh episode</h2>
@@ -203,6 +201,10 @@ function PlayFresh({
       <label className="check">
         <input type="checkbox" checked={stochastic} onChange={(event) => setStochastic(event.target.checked)} />
         Sample actions
+      </label>
+      <label>
+        Env options{" "}
+        <input placeholder="length=0.7" value={options} onChange={(event) => setOptions(event.target.value)} />
       </label>
       <button type="submit">Play</button>
     </form>

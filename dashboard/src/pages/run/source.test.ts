@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { parseSource, playRequest } from "./source";
+import { parseOptions, parseSource, playRequest } from "./source";
 
 it.each([
   ["replay:131072-0.replay", { kind: "replay", name: "131072-0.replay" }],
@@ -14,6 +14,14 @@ it.each([
 
 it("a step asks for the policy of that step", () => {
   const how = { seed: "7", index: 0, stochastic: false };
-  expect(playRequest({ kind: "step", step: 5 }, how)).toEqual({ step: 5, ...how });
-  expect(playRequest({ kind: "newest" }, how)).toEqual({ checkpoint: "newest", ...how });
+  expect(playRequest({ kind: "step", step: 5 }, { ...how, options: "" })).toEqual({ step: 5, ...how });
+  expect(playRequest({ kind: "newest" }, { ...how, options: "length=0.7" })).toEqual({
+    checkpoint: "newest",
+    ...how,
+    options: { length: 0.7 },
+  });
+});
+
+it("options are numbers, flags or words", () => {
+  expect(parseOptions("length=0.7, wind=true  map=small broken =x")).toEqual({ length: 0.7, wind: true, map: "small" });
 });
