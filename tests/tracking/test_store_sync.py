@@ -84,6 +84,24 @@ def test_a_checkpoint_that_could_not_be_replaced_keeps_its_row(tmp_path: Path) -
         assert row == other
 
 
+def test_a_journal_that_cannot_be_read_for_a_moment_costs_no_run_its_id(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = hotloop.train("cartpole", steps=512, config=QUICK, home=tmp_path, name="run").path
+
+    def refuse(path: Path, start: int = 0) -> Iterator[journal.Line]:
+        raise OSError(5, "Input/output error", str(path))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(journal, "read_lines", refuse)
+        with pytest.raises(hotloop.training.TrainingError, match=r"metrics\.jsonl: Input/output error"):
+            hotloop.train(resume=run, steps=1024)
+    hotloop.train(resume=run, steps=1024)
+    assert len({event["id"] for event in journal.read_all(run / journal.NAME) if event["event"] == "start"}) == 1
+    with Store(home=tmp_path) as store:
+        assert len(store.runs()) == 1
+
+
 def lines_of(run: Run) -> list[bytes]:
     return (run.path / journal.NAME).read_bytes().splitlines(keepends=True)
 

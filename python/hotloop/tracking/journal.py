@@ -299,9 +299,14 @@ def event_before(path: Path, position: int) -> Event | None:
 def find_start(path: Path) -> Event | None:
     """The first readable `start` event of a journal, which has the run's id; `None` if there is none."""
     try:
-        for line in read_lines(path):
-            if line.event is not None and line.event["event"] == "start" and not events.find_fault(line.event):
-                return line.event
+        return read_start(path)
     except OSError:
         return None
+
+
+def read_start(path: Path) -> Event | None:
+    """The same, for whoever is going to write: a journal that cannot be read is an error."""
+    for line in read_lines(path):
+        if line.event is not None and line.event["event"] == "start" and not events.find_fault(line.event):
+            return line.event
     return None

@@ -61,7 +61,8 @@ class Recorder(Callback):
     def start(self, report: StartReport) -> None:
         """Open the journal and start the thread that fills the store."""
         path = self._folder / journal.NAME
-        first = journal.find_start(path)
+        # With an error of the disk for an answer, the run would go on under another id.
+        first = journal.read_start(path) if os.path.lexists(path) else None
         run = secrets.token_hex(6) if first is None else first["id"]
         self._steps = report.resumed_at or 0
         self._journal = Journal(path)
