@@ -34,7 +34,6 @@ MOST_SERIES: Final = 200
 MAIN_METRIC: Final = "return_recent"
 _MOST_CHANGES: Final = 40
 RunTexts = Annotated[list[Annotated[str, Query(max_length=500)]], Query(min_length=1, max_length=50)]
-Edge = Annotated[float | None, Query(allow_inf_nan=False)]
 
 
 @router.get("/series", response_model=models.SeriesAnswer)
