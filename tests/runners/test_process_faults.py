@@ -143,7 +143,8 @@ class Spin(gymnasium.Env):
         return numpy.zeros(1, numpy.float32), {}
 
     def step(self, action):
-        print("pid", os.getpid(), file=sys.stderr, flush=True)
+        # One write: the lines of two workers must not mix.
+        os.write(2, b"pid %d\\n" % os.getpid())
         sum(range(10**12))
 
 envs = hotloop.make_vec(Spin, num_envs=2, num_workers=2)
@@ -155,7 +156,8 @@ envs.step([0, 0])
 def test_workers_that_spin_in_native_code_die_with_a_killed_runner() -> None:
     with subprocess.Popen([sys.executable, "-c", ORPHANS], stderr=subprocess.PIPE, text=True) as program:
         assert program.stderr is not None
-        workers = [psutil.Process(int(program.stderr.readline().split()[1])) for _ in range(2)]
+        pids = (int(line.split()[1]) for line in program.stderr if line.startswith("pid "))
+        workers = [psutil.Process(next(pids)) for _ in range(2)]
         program.send_signal(signal.SIGKILL)
         program.wait()
         _, alive = psutil.wait_procs(workers, timeout=20)
