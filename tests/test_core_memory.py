@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import hotloop
 from hotloop import _core
+from hotloop.policies.protocol import ActRequest
 from tests import core_calls
 
 HUGE = 2**31
@@ -53,6 +54,32 @@ def test_opponents_that_do_not_fit_are_refused() -> None:
     small = learner()
     with pytest.raises(MemoryError, match=NEEDS):
         small.set_opponents([({"hidden": [2**40]}, {}, {})])
+
+
+BROADCAST: dict[str, Call] = {
+    "outputs of all rows": lambda: core_calls.external_rollout().step(core_calls.pool(), 0, broadcast(2**40, 2), 0),
+    "outputs of some rows": lambda: core_calls.external_rollout().sample_rows(
+        np.zeros(1, np.int64), np.zeros(1, np.int64), broadcast(2**40, 2), 0
+    ),
+    "outputs": lambda: core_calls.external_rollout().sample(
+        broadcast(2**40, 2), ActRequest(np.zeros((1, 4)), deterministic=True)
+    ),
+}
+
+
+def broadcast(*shape: int) -> np.ndarray[Any, np.dtype[np.float32]]:
+    return np.broadcast_to(np.zeros(1, np.float32), shape)
+
+
+@pytest.mark.parametrize("name", BROADCAST)
+def test_views_that_are_larger_than_their_memory_are_refused(name: str) -> None:
+    with pytest.raises(MemoryError, match=NEEDS):
+        BROADCAST[name]()
+
+
+def test_outputs_of_another_width_are_refused_before_they_are_copied() -> None:
+    with pytest.raises(ValueError, match="the policy has 1099511627776 outputs per row: expected 2"):
+        core_calls.external_rollout().step(core_calls.pool(), 0, broadcast(1, 2**40), 0)
 
 
 SIZES = st.integers(0, 70).flatmap(lambda bits: st.sampled_from([2**bits, 2**bits - 1, 2**bits + 1]))

@@ -11,7 +11,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::actions::sampled_actions;
-use crate::convert::observation_type;
+use crate::convert::{elements, observation_type};
 
 /// The attributes of a request.
 #[derive(FromPyObject)]
@@ -31,7 +31,7 @@ impl ActRequest<'_> {
     pub fn mask(&self, spec: &Spec, rows: usize) -> PyResult<Vec<bool>> {
         let mask_len = if spec.masked { spec.action.mask_len() } else { 0 };
         let mask: Vec<bool> = match &self.mask {
-            Some(mask) if spec.masked => mask.as_array().iter().map(|x| *x != 0).collect(),
+            Some(mask) if spec.masked => elements(mask)?.iter().map(|x| *x != 0).collect(),
             _ => vec![true; rows * mask_len],
         };
         if mask.len() != rows * mask_len {
@@ -43,7 +43,7 @@ impl ActRequest<'_> {
     /// Whether each row decides.
     pub fn valid(&self, rows: usize) -> PyResult<Vec<bool>> {
         let valid = match &self.valid {
-            Some(valid) => valid.as_array().iter().copied().collect(),
+            Some(valid) => elements(valid)?,
             None => vec![true; rows],
         };
         if valid.len() != rows {

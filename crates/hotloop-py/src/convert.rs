@@ -3,9 +3,12 @@
 use hotloop_core::env::{EnvKind, Spec};
 use hotloop_core::error::Error;
 use hotloop_core::fields::FieldKind;
+use hotloop_core::memory::require;
 use hotloop_core::options::{Allowed, OptionSpec, Value};
 use hotloop_core::space::{Action, Observation};
+use numpy::ndarray::Dimension;
 use numpy::npyffi::NPY_TYPES;
+use numpy::{Element, PyReadonlyArray, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyMemoryError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
@@ -20,6 +23,13 @@ pub fn to_py_err(error: Error) -> PyErr {
         Error::Memory(message) => PyMemoryError::new_err(message),
         Error::Env(message) => env_error(message),
     }
+}
+
+/// Copies an array's elements. A broadcast view can have far more of them than its memory, so their size is checked first.
+pub fn elements<T: Element + Copy, D: Dimension>(array: &PyReadonlyArray<'_, T, D>) -> PyResult<Vec<T>> {
+    let bytes = (array.len() as u128).saturating_mul(size_of::<T>() as u128);
+    require("a copy of the array", bytes, "use a smaller one").map_err(to_py_err)?;
+    Ok(array.as_array().iter().copied().collect())
 }
 
 /// Creates the exception for an env that failed.

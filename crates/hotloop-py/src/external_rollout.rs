@@ -8,14 +8,14 @@ use hotloop_learn::nn::init::orthogonal;
 use hotloop_learn::nn::spec::{Array, Role};
 use hotloop_learn::sampler::Masks;
 use hotloop_py_macros::guarded;
-use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2};
+use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 use crate::act_request::{ActRequest, ActionBuffers};
 use crate::actions::sampled_actions;
-use crate::convert::{spec_from_dict, to_py_err};
+use crate::convert::{elements, spec_from_dict, to_py_err};
 use crate::guard;
 use crate::learning::{iteration_settings, ppo_setup};
 use crate::pool::Pool;
@@ -29,9 +29,13 @@ pub struct ExternalRollout {
     core: Core,
 }
 
-/// The numbers of an array, row by row.
-fn numbers(array: &PyReadonlyArray2<'_, f32>) -> Vec<f32> {
-    array.as_slice().map_or_else(|_| array.as_array().iter().copied().collect(), <[f32]>::to_vec)
+/// The outputs of a policy, row by row; an array of another width is refused before it is copied.
+fn outputs_of(core: &Core, outputs: &PyReadonlyArray2<'_, f32>) -> PyResult<Vec<f32>> {
+    let (width, expected) = (outputs.shape()[1], core.outputs());
+    if width != expected {
+        return Err(PyValueError::new_err(format!("the policy has {width} outputs per row: expected {expected}")));
+    }
+    elements(outputs)
 }
 
 #[guarded("rollout")]
@@ -84,8 +88,9 @@ impl ExternalRollout {
     ) -> PyResult<()> {
         let mut pool = guard::exclusive(pool, "runner")?;
         let pool = pool.open(py)?;
-        let (core, numbers) = (&mut self.core, numbers(&outputs));
-        py.detach(|| core.step(pool, slot, &numbers, iteration)).map_err(to_py_err)
+        let outputs = outputs_of(&self.core, &outputs)?;
+        let core = &mut self.core;
+        py.detach(|| core.step(pool, slot, &outputs, iteration)).map_err(to_py_err)
     }
 
     /// Final observations of rows that were truncated since `observe`: slots, rows and observations, in order.
@@ -108,7 +113,7 @@ impl ExternalRollout {
         outputs: PyReadonlyArray2<'py, f32>,
         iteration: u64,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let outputs = numbers(&outputs);
+        let outputs = outputs_of(&self.core, &outputs)?;
         self.core.sample_rows(slots.as_slice()?, rows.as_slice()?, &outputs, iteration).map_err(to_py_err)?;
         let (discrete, continuous) = self.core.actions();
         sampled_actions(py, &self.core.spec.action, discrete, continuous)
@@ -121,12 +126,13 @@ impl ExternalRollout {
         outputs: PyReadonlyArray2<'py, f32>,
         request: ActRequest<'py>,
     ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
-        let (core, rows) = (&self.core, outputs.as_array().nrows());
+        let (core, rows) = (&self.core, outputs.shape()[0]);
+        let outputs = outputs_of(core, &outputs)?;
         let mask = request.mask(&core.spec, rows)?;
         let masks = Masks { per_row: mask.len() / rows.max(1), entries: &mask };
         let (indices, sampling) = request.indices(rows, Stream::new(request.seed, core.setup.attempt, Purpose::Eval));
         let mut buffers = ActionBuffers::new(&core.head, rows);
-        core.sample_alone(&indices, &numbers(&outputs), masks, sampling, buffers.arrays()).map_err(to_py_err)?;
+        core.sample_alone(&indices, &outputs, masks, sampling, buffers.arrays()).map_err(to_py_err)?;
         buffers.into_python(py, &core.spec.action)
     }
 

@@ -30,7 +30,7 @@ pub use exact::{evaluate_policy, optimal_values, reachable_states};
 pub use external::ExternalTabularLearner;
 pub use table::QTable;
 
-use crate::convert::to_py_err;
+use crate::convert::{elements, to_py_err};
 use crate::registry;
 use crate::reports::totals_dict;
 
@@ -274,11 +274,7 @@ impl TabularLearner {
         values: PyReadonlyArray1<'_, f32>,
         visits: PyReadonlyArray1<'_, u32>,
     ) -> PyResult<()> {
-        let changes = Changes {
-            states: states.as_array().to_vec(),
-            values: values.as_array().to_vec(),
-            visits: visits.as_array().to_vec(),
-        };
+        let changes = Changes { states: elements(&states)?, values: elements(&values)?, visits: elements(&visits)? };
         self.engine.absorb(&changes).map_err(to_py_err)
     }
 
