@@ -78,7 +78,16 @@ def test_a_run_is_served_while_it_trains_and_after(tmp_path: Path) -> None:
         assert run.returncode == 0
     finally:
         run.kill()
-        run.communicate()
+        run.communicate(timeout=60)
+
+
+def test_a_server_beside_a_run_that_is_killed_ends_with_it(tmp_path: Path) -> None:
+    run = start(tmp_path, "train", "cartpole", "--steps", "2000M", "--until", "1000", "--serve")
+    assert run.stderr is not None
+    assert any(line.startswith("Dashboard: ") for line in run.stderr)
+    run.kill()
+    # The pipe is the server's, too: it is at its end once both are gone.
+    run.communicate(timeout=60)
 
 
 def test_help_and_training_do_not_import_the_server() -> None:

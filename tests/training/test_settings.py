@@ -180,3 +180,12 @@ def test_an_env_that_cannot_be_made_is_reported_before_there_is_a_run(tmp_path: 
     with pytest.raises(ConfigError, match="NoSuchEnv"):
         hotloop.train("gymnasium:NoSuchEnv-v0", steps=64, home=tmp_path)
     assert not (tmp_path / "runs").exists()
+
+
+def test_the_speed_of_an_env_is_measured_only_if_it_decides_something() -> None:
+    def speed(**overrides: int) -> float | None:
+        chosen = {name.replace("__", "."): value for name, value in overrides.items()}
+        return look_at(load_config("gymnasium:CartPole-v1", overrides=chosen)).steps_per_second
+
+    assert speed(runner__num_envs=2, ppo__horizon=8) is None
+    assert speed(runner__num_envs=2) is not None

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from typing import Annotated
 
@@ -29,6 +32,7 @@ def serve(
     open_browser: Annotated[bool, typer.Option("--open", help="Open the dashboard in a browser.")] = False,
     openapi: Annotated[bool, typer.Option("--openapi", help="Print the description of the API and exit.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
+    end_with_stdin: Annotated[bool, typer.Option("--end-with-stdin", hidden=True)] = False,
 ) -> None:
     """Serve the dashboard and the API over a store.
 
@@ -58,6 +62,8 @@ def serve(
     from hotloop.server.settings import Settings, find_token, is_loopback
     from hotloop.training.runs import home
 
+    if end_with_stdin:
+        threading.Thread(target=_end_with_stdin, daemon=True).start()
     try:
         token = find_token(home(), is_local=is_loopback(host))
         listener, bound = bind(host, port)
@@ -85,6 +91,12 @@ def serve(
         emit("end", url=f"http://{_shown(host)}:{bound}/")
 
 
+def _end_with_stdin() -> None:
+    """End the server when the process that started it is gone, however it ended."""
+    sys.stdin.read()
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
 class Beside:
     """A server beside a run, in a process of its own."""
 
@@ -107,9 +119,12 @@ def run_beside(store: str | None, *, wanted: bool) -> Iterator[Beside]:
         yield Beside(None)
         return
     check_installed()
-    command = [sys.executable, "-m", "hotloop", "serve", "--json", *([] if store is None else ["--store", store])]
+    command = [sys.executable, "-m", "hotloop", "serve", "--json", "--end-with-stdin"]
+    if store is not None:
+        command += ["--store", store]
+    pipe = subprocess.PIPE
     # In a session of its own: Ctrl-C is for the run.
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, start_new_session=True) as process:
         try:
             assert process.stdout is not None
             line = process.stdout.readline()

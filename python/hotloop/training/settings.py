@@ -41,7 +41,8 @@ class Facts(NamedTuple):
 
     spec: EnvSpec
     steps_per_second: float | None
-    """Measured speed of one Python env; None for native code, and where faults kept it from being measured."""
+    """Measured speed of one Python env; None for native code, and where it decides nothing or faults kept it from being
+    measured."""
     is_native: bool = False
 
 
@@ -62,15 +63,17 @@ def settle(config: Config, note: Callable[[str], object]) -> Config:
 
 
 def look_at(config: Config) -> Facts:
-    """Return an env's spaces and, for a Python env, its speed, measured in a worker process."""
+    """Return an env's spaces and, for a Python env whose settings depend on it, its speed in a worker process."""
     if is_native(config.env.name):
         try:
             return Facts(native_spec(config.env.name, config.env.options), None, is_native=True)
         except ValueError as error:
             raise ConfigError(f"env: {error}") from None
     runner = make_runner(config, 1)
+    # Nobody's env is stepped for nothing: the speed decides on these alone.
+    speed_matters = not {"runner.num_envs", "ppo.horizon"} <= given_keys(config)
     try:
-        return Facts(runner.env_spec, _measure(runner))
+        return Facts(runner.env_spec, _measure(runner) if speed_matters else None)
     except EnvError as error:
         raise ConfigError(f"env.name is {config.env.name!r}: {error}") from None
     finally:
