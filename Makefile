@@ -22,7 +22,7 @@ unexport CONDA_PREFIX PYTHONHOME
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo build dashboard assets test test-dashboard test-rust test-python reliability lint format bench wheel system-deps clean
+.PHONY: help demo build dashboard assets test test-dashboard test-rust test-python test-browser reliability lint format bench wheel system-deps clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -60,6 +60,9 @@ test-rust: ## Run the tests of the Rust crates
 
 test-python: $(CORE) $(STAMPS)/dev assets ## Run the tests of the Python package, wheel included
 	$(BIN)/python -m pytest -n 2
+
+test-browser: $(CORE) $(STAMPS)/dev dashboard ## Run all tests of the dashboard in a browser; 'make test' runs a few
+	$(BIN)/python -m pytest tests/browser -m ''
 
 reliability: $(CORE) $(STAMPS)/dev ## Kill, damage, forge and fuzz for an hour; prints counts per class
 	$(BIN)/python -m tests.reliability --kills 200 --deaths 200 --mutations 500 --forgeries 80 --trust 256 --hostile 400 --calls 20000 --seed 0

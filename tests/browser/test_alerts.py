@@ -21,6 +21,7 @@ def collapsed(own_server: Server, tmp_path: Path) -> Server:
     return own_server
 
 
+@pytest.mark.full
 def test_an_alert_is_announced_leads_to_its_cause_and_can_be_put_away(visitor: Visitor, collapsed: Server) -> None:
     visitor.server = collapsed
     page = visitor.open("/runs", sign_in=True)

@@ -1,5 +1,6 @@
 """Comparing runs: groups of seeds, links, colours."""
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.visitor import Visitor, chart
@@ -34,6 +35,7 @@ def test_selected_runs_are_compared_and_the_link_shows_the_same_elsewhere(reader
     assert colours(elsewhere) == colours(page)
 
 
+@pytest.mark.full
 def test_a_group_of_seeds_is_one_curve_with_its_number(reader: Visitor) -> None:
     found = ids(reader)
     page = reader.open(f"/compare?runs={found['seed-1']},{found['seed-2']},{found['other']}")
@@ -43,6 +45,7 @@ def test_a_group_of_seeds_is_one_curve_with_its_number(reader: Visitor) -> None:
     expect(page.get_by_role("rowheader", name="ppo.epochs", exact=True)).to_be_visible()
 
 
+@pytest.mark.full
 def test_removing_a_run_leaves_the_colours_of_the_others(reader: Visitor) -> None:
     found = ids(reader)
     page = reader.open(f"/compare?group=none&runs={found['other']},{found['seed-1']},{found['seed-2']}")
@@ -54,6 +57,7 @@ def test_removing_a_run_leaves_the_colours_of_the_others(reader: Visitor) -> Non
     assert colours(page) == {name: colour for name, colour in before.items() if name != "seed-1"}
 
 
+@pytest.mark.full
 def test_two_runs_show_the_first_record_in_which_they_differ(reader: Visitor) -> None:
     found = ids(reader)
     page = reader.open(f"/compare?runs={found['seed-1']},{found['other']}")
@@ -61,6 +65,7 @@ def test_two_runs_show_the_first_record_in_which_they_differ(reader: Visitor) ->
     expect(page.get_by_text("All records are equal before step")).to_be_visible()
 
 
+@pytest.mark.full
 def test_nothing_selected_says_how_to_select(reader: Visitor) -> None:
     page = reader.open("/compare")
     expect(page.get_by_role("main").get_by_role("link", name="Runs")).to_be_visible()

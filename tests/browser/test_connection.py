@@ -2,12 +2,14 @@
 
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.browser.visitor import Visitor, wait_until
 from tests.server.serving import Server, serving, train
 
 
+@pytest.mark.full
 def test_seven_tabs_share_one_stream_and_all_stay_live(visitor: Visitor, own_server: Server, tmp_path: Path) -> None:
     visitor.server = own_server
     profile = visitor.profile()
@@ -26,6 +28,7 @@ def test_seven_tabs_share_one_stream_and_all_stay_live(visitor: Visitor, own_ser
         expect(page.get_by_title("Live", exact=True)).to_be_visible()
 
 
+@pytest.mark.full
 def test_a_lost_server_is_announced_and_everything_is_live_again_when_it_is_back(
     visitor: Visitor, tmp_path: Path
 ) -> None:

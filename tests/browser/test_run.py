@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.visitor import Visitor, chart, wait_until
@@ -37,6 +38,7 @@ def test_a_chart_shows_exactly_the_points_that_the_server_has(reader: Visitor) -
     assert [float(row[1].removesuffix(" k")) for row in rows] == [float(f"{value:.4g}") for value in entry["mean"]]
 
 
+@pytest.mark.full
 def test_dragging_zooms_all_charts_and_a_double_click_shows_everything_again(reader: Visitor) -> None:
     page = reader.open("/runs/seed-1")
     place = chart(page, "return_recent").locator(".u-over").bounding_box()
@@ -71,6 +73,7 @@ def test_a_click_on_a_curve_plays_the_policy_of_that_step(reader: Visitor) -> No
     expect(page.get_by_role("list", name="Action probabilities")).to_be_visible()
 
 
+@pytest.mark.full
 def test_arrow_keys_move_the_crosshair_and_speak_its_value(reader: Visitor) -> None:
     assert reader.server is not None
     page = reader.open("/runs/seed-1")
@@ -87,6 +90,7 @@ def test_arrow_keys_move_the_crosshair_and_speak_its_value(reader: Visitor) -> N
     expect(spoken).to_contain_text(f"step {second}")
 
 
+@pytest.mark.full
 def test_the_menu_of_a_chart_gives_csv_png_and_the_command(reader: Visitor) -> None:
     page = reader.open("/runs/seed-1")
     section = chart(page, "return_recent")
@@ -105,6 +109,7 @@ def test_the_menu_of_a_chart_gives_csv_png_and_the_command(reader: Visitor) -> N
     assert "return_recent" in Path(points.value.path()).read_text()
 
 
+@pytest.mark.full
 def test_why_did_it_change_ranks_metrics_and_leads_to_the_policy(reader: Visitor) -> None:
     page = reader.open("/runs/seed-1?why=1", sign_in=True)
     panel = page.get_by_role("region", name="Why did it change?")
@@ -132,6 +137,7 @@ def test_without_the_token_nothing_can_be_changed_and_the_page_offers_to_sign_in
     expect(page.get_by_role("button", name="Delete")).to_be_visible()
 
 
+@pytest.mark.full
 def test_a_running_run_is_watched_live_and_stopped(visitor: Visitor, own_server: Server, tmp_path: Path) -> None:
     visitor.server = own_server
     command = [sys.executable, "-m", "hotloop", "train", "cartpole", "--name", "live", "--until", "100000"]
@@ -163,6 +169,7 @@ def _number(text: str) -> int:
     return int(text.split(" of ")[0].replace("\u2009", ""))
 
 
+@pytest.mark.full
 def test_a_run_is_verified_to_the_bit_and_wears_a_badge(visitor: Visitor, own_server: Server, tmp_path: Path) -> None:
     train(tmp_path, "cartpole", "--name", "mine", "--steps", "40k")
     visitor.server = own_server
@@ -191,6 +198,7 @@ def test_tags_a_note_and_a_pin_stay_and_names_are_only_text(
     assert page.locator("img").count() == 1, "only the icon of the page itself"
 
 
+@pytest.mark.full
 def test_a_deleted_run_leaves_the_list(visitor: Visitor, own_server: Server, tmp_path: Path) -> None:
     train(tmp_path, "cartpole", "--name", "mine", "--steps", "20k")
     visitor.server = own_server

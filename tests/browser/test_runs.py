@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.visitor import Visitor
@@ -39,11 +40,13 @@ def test_filters_are_those_of_the_command_line_and_part_of_the_address(reader: V
     expect(box).to_have_value("seed=2")
 
 
+@pytest.mark.full
 def test_a_mistyped_key_is_answered_with_the_nearest_one(reader: Visitor) -> None:
     page = reader.open("/runs?where=ppo.epoch%3D2")
     expect(page.get_by_role("alert").first).to_contain_text("ppo.epochs")
 
 
+@pytest.mark.full
 def test_a_filter_without_hits_names_the_condition_to_drop(reader: Visitor) -> None:
     page = reader.open("/runs?where=env%3Dcartpole&where=seed%3D77")
     expect(page.get_by_role("heading", name="No run fits")).to_be_visible()
@@ -52,6 +55,7 @@ def test_a_filter_without_hits_names_the_condition_to_drop(reader: Visitor) -> N
     expect(page.get_by_text("3 runs")).to_be_visible()
 
 
+@pytest.mark.full
 def test_a_click_on_a_column_sorts_by_it(reader: Visitor) -> None:
     page = reader.open("/runs")
     page.get_by_role("button", name="Name", exact=True).click()
@@ -61,6 +65,7 @@ def test_a_click_on_a_column_sorts_by_it(reader: Visitor) -> None:
     expect(page.locator("tbody th a").first).to_have_text("other")
 
 
+@pytest.mark.full
 def test_seeds_fold_into_one_row(reader: Visitor) -> None:
     page = reader.open("/runs")
     page.get_by_label("Fold seeds").check()
@@ -70,6 +75,7 @@ def test_seeds_fold_into_one_row(reader: Visitor) -> None:
     expect(page.get_by_role("link", name="seed-1")).to_be_visible()
 
 
+@pytest.mark.full
 def test_only_the_settings_that_differ_become_columns(reader: Visitor) -> None:
     page = reader.open("/runs?differ=1")
     expect(page.get_by_role("columnheader", name="ppo.epochs")).to_be_visible()
@@ -101,6 +107,7 @@ def test_the_keyboard_is_enough(reader: Visitor) -> None:
     expect(page.get_by_role("dialog", name="Keyboard")).to_have_count(0)
 
 
+@pytest.mark.full
 def test_the_theme_follows_the_system_until_one_is_chosen_and_then_stays(reader: Visitor) -> None:
     profile = reader.profile(color_scheme="dark")
     page = reader.open("/runs", profile=profile)
@@ -116,6 +123,7 @@ def test_the_theme_follows_the_system_until_one_is_chosen_and_then_stays(reader:
     assert page.evaluate(background) == "rgb(15, 18, 22)"
 
 
+@pytest.mark.full
 def test_ten_thousand_rows_are_never_all_in_the_page(reader: Visitor) -> None:
     page = reader.open("/runs")
     expect(page.get_by_role("link", name="seed-1")).to_be_visible()

@@ -42,6 +42,7 @@ def test_a_kept_replay_plays_pauses_steps_and_is_scrubbed(reader: Visitor) -> No
     assert shown_step(page) == last
 
 
+@pytest.mark.full
 def test_a_link_to_a_paused_replay_shows_the_same_picture_elsewhere(reader: Visitor) -> None:
     page = reader.open("/runs/seed-1?tab=watch&t=42")
     expect(page.locator("canvas[role=img]")).to_be_visible()
@@ -51,6 +52,7 @@ def test_a_link_to_a_paused_replay_shows_the_same_picture_elsewhere(reader: Visi
     assert picture(other) == picture(page)
 
 
+@pytest.mark.full
 def test_two_policies_play_the_same_seed_in_lock_step(reader: Visitor) -> None:
     page = reader.open("/runs/seed-1?tab=watch&a=step:0&b=checkpoint:best&seed=3", sign_in=True)
     expect(page.locator("canvas[role=img]")).to_have_count(2)
@@ -61,6 +63,7 @@ def test_two_policies_play_the_same_seed_in_lock_step(reader: Visitor) -> None:
     expect(page.locator("figcaption").nth(1)).to_contain_text("return")
 
 
+@pytest.mark.full
 def test_a_policy_of_another_seed_is_played_on_demand(reader: Visitor) -> None:
     page = reader.open("/runs/seed-1?tab=watch", sign_in=True)
     page.get_by_label("Seed", exact=True).fill("7")
@@ -79,6 +82,7 @@ def tag(trained) -> str:  # type: ignore[no-untyped-def]
     return "tag"
 
 
+@pytest.mark.full
 def test_a_seat_of_several_is_followed(reader: Visitor, tag: str) -> None:
     page = reader.open(f"/runs/{tag}?tab=watch&a=checkpoint:best", sign_in=True)
     expect(page.locator("canvas[role=img]")).to_be_visible()
