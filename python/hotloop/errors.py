@@ -19,7 +19,8 @@ class MissingPackageError(ImportError):
     def __init__(self, name: str, module: str, install: str) -> None:
         self.need = f"{name} needs the package {module}: pip install '{install}'"
         super().__init__(
-            f"{self.need}, or name an interpreter that has it with runner.worker_python (--worker-python PATH)"
+            f"{self.need}, or name an interpreter that has it with runner.worker_python (--worker-python PATH)",
+            name=module,
         )
 
 

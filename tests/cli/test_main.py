@@ -45,7 +45,9 @@ assert not {{"numpy", "gymnasium"}} & set(sys.modules)
 
 
 def test_a_shell_completes_commands() -> None:
-    assert "complete -o default -F _hotloop_completion hotloop" in hotloop("--show-completion", "bash").stdout
+    # The shell is the one named, not the one that the tests happen to run in.
+    named = hotloop("--show-completion", "bash", _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1")
+    assert "complete -o default -F _hotloop_completion hotloop" in named.stdout
     asked = {"_HOTLOOP_COMPLETE": "complete_bash", "COMP_WORDS": "hotloop tra", "COMP_CWORD": "1"}
     assert hotloop(**asked).stdout.split() == ["train"]
 

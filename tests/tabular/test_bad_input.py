@@ -186,5 +186,5 @@ def test_mpi_that_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path
     import sys
 
     monkeypatch.setitem(sys.modules, "mpi4py", None)
-    with pytest.raises(ConfigError, match=r"pip install 'hotloop\[mpi\]' brings both"):
+    with pytest.raises(ConfigError, match=r"pip install 'hotloop\[mpi\]' installs both"):
         hotloop.train("taxi", config={"train.algorithm": "sarsa", "tabular.runtime": "mpi"}, home=tmp_path)

@@ -102,7 +102,8 @@ def resume(home: Path) -> None:
 def rows_of(home: Path) -> dict[str, Any]:
     """All rows of the run, without what may differ and without the resumptions themselves."""
     with Store(home=home) as store:
-        assert not store.notes, store.notes
+        if store.notes:
+            raise RuntimeError(str(store.notes))
         one = store.find("run")
         points = sorted((key, step, value) for key, step, _, value in store.points(one) if not is_time(key))
         tables = {

@@ -44,12 +44,12 @@ from pathlib import Path
 import hotloop
 from hotloop import files
 place, count = files.place_folder, 0
-def refuse(target, content, staging=None):
+def refuse(target, content, staging=None, **options):
     global count
     count += target.parent.name == "checkpoints"
     if count == int(sys.argv[2]):
         raise OSError(28, "No space left on device")
-    place(target, content, staging)
+    place(target, content, staging, **options)
 files.place_folder = refuse
 config = {**%r, "train.checkpoint_every": 4, "train.evaluate_every": 4}
 try:

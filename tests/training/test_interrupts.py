@@ -156,7 +156,8 @@ class Strikes(Callback):
         threading.Thread(target=strike, daemon=True).start()
 
 try:
-    hotloop.train("cartpole", steps=10**9, config=%r, name="run", home=sys.argv[1], callbacks=[Strikes()])
+    own = {"name": "run", "home": sys.argv[1], "callbacks": [Strikes()], "progress": False}
+    hotloop.train("cartpole", steps=10**9, config=%r, **own)
 except KeyboardInterrupt:
     print("at once")
 """

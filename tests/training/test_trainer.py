@@ -230,8 +230,8 @@ def test_a_rollback_goes_to_the_last_checkpoint_with_half_the_rate_and_other_key
     real = Session.advance
     failed: list[int] = []
 
-    def failing(self: Session, count: int, seconds: float) -> None:
-        real(self, count, seconds)
+    def failing(self: Session, count: int, seconds: float, *progress: Any) -> None:
+        real(self, count, seconds, *progress)
         if self.counters.iterations == 16 and not failed:
             failed.append(self.counters.steps)
             self.counters.since.dropped = 5
@@ -253,8 +253,8 @@ def test_a_rollback_goes_to_the_last_checkpoint_with_half_the_rate_and_other_key
 def test_a_run_that_was_rolled_back_goes_on_exactly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = Session.advance
 
-    def failing(self: Session, count: int, seconds: float) -> None:
-        real(self, count, seconds)
+    def failing(self: Session, count: int, seconds: float, *progress: Any) -> None:
+        real(self, count, seconds, *progress)
         if self.counters.iterations == 16 and self.counters.attempt == 0:
             self.counters.since.dropped = 5
 
@@ -276,8 +276,8 @@ def test_a_run_that_was_rolled_back_goes_on_exactly(tmp_path: Path, monkeypatch:
 def test_a_rollback_at_the_very_end_is_made_up_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = Session.advance
 
-    def failing(self: Session, count: int, seconds: float) -> None:
-        real(self, count, seconds)
+    def failing(self: Session, count: int, seconds: float, *progress: Any) -> None:
+        real(self, count, seconds, *progress)
         if self.counters.iterations == 22 and self.counters.attempt == 0:
             self.counters.since.dropped = 5
 
@@ -291,8 +291,8 @@ def test_a_rollback_at_the_very_end_is_made_up_for(tmp_path: Path, monkeypatch: 
 def test_a_few_dropped_steps_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = Session.advance
 
-    def failing(self: Session, count: int, seconds: float) -> None:
-        real(self, count, seconds)
+    def failing(self: Session, count: int, seconds: float, *progress: Any) -> None:
+        real(self, count, seconds, *progress)
         self.counters.since.dropped = 1
 
     monkeypatch.setattr(Session, "advance", failing)

@@ -46,13 +46,13 @@ class Facts(NamedTuple):
     is_native: bool = False
 
 
-def settle(config: Config, note: Callable[[str], object]) -> Config:
+def settle(config: Config, note: Callable[[str], object], *, debug: bool = False) -> Config:
     """Return the config that a new run has: with all settings that the user left open, each choice noted."""
     if config.train.algorithm != "ppo":
         return config
     name, options = config.env.name, config.env.options
     if packaged_defaults(name, "ppo") is None:
-        facts = look_at(config)
+        facts = look_at(config, debug=debug)
         settings, why = choose(facts, config)
         config = fill(config, settings)
         note(f"settings: {why}: {describe(config)}")
@@ -62,14 +62,14 @@ def settle(config: Config, note: Callable[[str], object]) -> Config:
     return fit_minibatch(config, seats, note)
 
 
-def look_at(config: Config) -> Facts:
+def look_at(config: Config, *, debug: bool = False) -> Facts:
     """Return an env's spaces and, for a Python env whose settings depend on it, its speed in a worker process."""
     if is_native(config.env.name):
         try:
             return Facts(native_spec(config.env.name, config.env.options), None, is_native=True)
         except ValueError as error:
             raise ConfigError(f"env: {error}") from None
-    runner = make_runner(config, 1)
+    runner = make_runner(config, 1, debug=debug)
     # Nobody's env is stepped for nothing: the speed decides on these alone.
     speed_matters = not {"runner.num_envs", "ppo.horizon"} <= given_keys(config)
     try:

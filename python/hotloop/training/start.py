@@ -73,7 +73,7 @@ def begin(
     url = find_store(store, home, trackers=config.track.trackers)
     notes: list[str] = []
     if repeated is None:
-        config = settle(config, notes.append)
+        config = settle(config, notes.append, debug=debug)
     source = None if init_from is None else find_policy(init_from, home, trust=trust, warn=notes.append)
     if opponents is None:
         opponents = [find_policy(name, home, trust=trust, warn=notes.append) for name in config.opponents.policies]
