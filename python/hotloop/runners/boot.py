@@ -85,8 +85,9 @@ def main() -> None:
 def explain(error: BaseException, package: str, *, full: bool) -> tuple[str, str]:
     """Return an error's message, and its traceback if that helps: from the first frame of the user's code on."""
     is_missing = isinstance(error, ModuleNotFoundError) or type(error).__name__ == "MissingPackageError"
-    if is_missing and getattr(error, "name", None) in ("numpy", "gymnasium"):
-        return f"{sys.executable} has no {error.name}, which workers need: install it there", ""
+    module = getattr(error, "name", None) if is_missing else None
+    if module in ("numpy", "gymnasium"):
+        return f"{sys.executable} has no {module}, which workers need: install it there", ""
     own = type(error).__module__ == "hotloop.errors"
     message = str(error) if own else f"{type(error).__name__}: {error}"
     if full:
