@@ -44,6 +44,7 @@ class ResultReader:
         )
         self._arrays |= {"infos": "infos"} if infos else {}
         self._metrics = self._views["metrics"]
+        self._measures = bool(pool.layout.metrics)
         self.episodes = EpisodeCounter(rows, len(pool.layout.metrics))
         # Single numbers are read faster from these than from arrays.
         columns = ("finished", "number", "length", "return", "turn")
@@ -64,9 +65,11 @@ class ResultReader:
         while at >= 0:
             row = first + at
             number = numbers[row // self._seats] - self._next_started
-            measured = self._metrics[row].tolist() if self._metrics.shape[1] else ()
+            measured: Sequence[float] = ()
+            if self._measures:
+                measured = self._metrics[row].tolist()
+                self._metrics[row] = np.nan
             self.episodes.add(turns[group], row, number, lengths[row], returns[row], measured)
-            self._metrics[row] = np.nan
             at = flags.find(True, at + 1)
 
     def info(self, groups: Sequence[int], rows: Any, *, copy: bool) -> dict[str, Any]:

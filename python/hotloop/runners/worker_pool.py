@@ -218,8 +218,10 @@ class WorkerPool:
 
     def _alive(self, groups: list[int]) -> list[int]:
         """Return the groups whose workers were not killed: one whose step took too long may still finish it."""
-        killed = {process.index for process in self._processes if process.kill_reason is not None}
-        return [group for group in groups if self._owner[group] not in killed] if killed else groups
+        for process in self._processes:
+            if process.kill_reason is not None:
+                groups = [group for group in groups if self._owner[group] != process.index]
+        return groups
 
     def _await_workers(self, groups: list[int], count: int) -> list[int]:
         """Wait for so many of these groups; return those that came back from a command, not from a recovery."""
