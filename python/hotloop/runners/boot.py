@@ -5,6 +5,7 @@ Runs in any interpreter that has NumPy: the package is loaded from its folder, a
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
 import fcntl
 import importlib.util
@@ -15,6 +16,7 @@ import sys
 import threading
 import traceback
 import warnings
+from collections.abc import Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -71,7 +73,7 @@ def main() -> None:
         if order["cores"]:
             os.sched_setaffinity(0, order["cores"])
         load_package(package)
-        make = env_factory(order["source"], quiet=order["worker"] > 0)
+        make = env_factory(order["source"], quiet=order["worker"] > 0, drop_stderr=True)
         envs = [make() for _ in range(order["envs"])]
         connection.send(("made", envs[0].spec))
         serve(connection, memory, make, envs, order["worker"], connection.recv())
@@ -101,10 +103,12 @@ def explain(error: BaseException, package: str, *, full: bool) -> tuple[str, str
     return message, "".join(["Traceback (most recent call last):\n", *listed, message])
 
 
-def env_factory(source: Any, *, quiet: bool = False) -> Any:
+def env_factory(source: Any, *, quiet: bool = False, drop_stderr: bool = False) -> Any:
     """Return a function that makes an env, from its name and options or from a pickled callable.
 
-    Warnings that making an env causes are shown once per runner, by the first env of a worker that is not quiet.
+    Warnings that making an env causes are shown once per runner, by the first env of a worker that is not quiet. With
+    `drop_stderr` this includes the ones that native code prints by itself, as MuJoCo does: only for a process that has
+    standard error to itself.
     """
     import pickle
 
@@ -116,17 +120,28 @@ def env_factory(source: Any, *, quiet: bool = False) -> Any:
 
     def make() -> Any:
         nonlocal shown
-        before = list(warnings.filters)
-        if shown:
-            warnings.simplefilter("ignore")
-        try:
-            return open_env(what, options, wrap) if called is None else adapt(called(**options), wrap)
-        finally:
+        with contextlib.ExitStack() as stack:
             if shown:
-                warnings.filters[:] = before  # type: ignore[index]  # a list
+                stack.enter_context(warnings.catch_warnings())
+                warnings.simplefilter("ignore")
+                if drop_stderr:
+                    stack.enter_context(_stderr_dropped())
             shown = True
+            return open_env(what, options, wrap) if called is None else adapt(called(**options), wrap)
 
     return make
+
+
+@contextlib.contextmanager
+def _stderr_dropped() -> Iterator[None]:
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
 
 
 def serve(connection: Connection[Any, Any], fd: int, make: Any, envs: Any, index: int, description: Any) -> None:
