@@ -1,6 +1,8 @@
 """Runs from elsewhere: nothing that they name is executed by any command, unless they are trusted."""
 
+import os
 import shutil
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from hotloop.training import verify
 from hotloop.training.checkpoint import checkpoint_paths, open_checkpoint
 from hotloop.training.time_machine import policy_at
 from tests.cli.command import complaint
+from tests.cli.command import hotloop as run_hotloop
 
 SMALL = {"runner.num_envs": 2, "runner.num_workers": 1, "ppo.horizon": 8, "ppo.minibatch_size": 16}
 SETTINGS: dict[str, tuple[str, str]] = {
@@ -115,3 +118,44 @@ def test_no_opponent_of_a_foreign_run_is_imported(tmp_path: Path, monkeypatch: p
             use(run)
     assert "names code to be loaded" in complaint("eval", str(run), "--episodes", "1")
     assert not (tmp_path / "executed").exists()
+
+
+# Ends the run at the moment between its folder's making and its first checkpoint, once.
+ENDING_ENV = """
+import os, pathlib, signal
+import gymnasium
+
+def make():
+    home = pathlib.Path(os.environ["HOTLOOP_HOME"])
+    if any(home.glob("runs/*")) and not (home / "ended").exists():
+        (home / "ended").touch()
+        if "KILLED" in os.environ:
+            os.kill(os.getppid(), signal.SIGKILL)
+        raise ValueError("no env today")
+    return gymnasium.make("CartPole-v1")
+"""
+
+
+@pytest.fixture
+def ending(tmp_path: Path) -> dict[str, str]:
+    (tmp_path / "ending.py").write_text(ENDING_ENV)
+    paths = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    return {"PYTHONPATH": paths, "HOTLOOP_HOME": str(tmp_path / "home")}
+
+
+BEGIN = ("train", "ending:make", "--name", "run", "--steps", "64", *(f"{key}={value}" for key, value in SMALL.items()))
+
+
+def test_a_run_that_was_killed_while_its_envs_were_made_is_resumed_without_trust(ending: dict[str, str]) -> None:
+    assert run_hotloop(*BEGIN, **ending, KILLED="yes").returncode == -signal.SIGKILL
+    resumed = run_hotloop("train", "--resume", "run", **ending)
+    assert resumed.returncode == 0, resumed.stderr
+
+
+def test_a_run_that_cannot_begin_leaves_no_mark(ending: dict[str, str]) -> None:
+    begun = run_hotloop(*BEGIN, **ending)
+    assert begun.returncode == 2
+    assert "no env today" in begun.stderr
+    home = Path(ending["HOTLOOP_HOME"])
+    assert not list(home.glob("runs/*"))
+    assert not list(home.glob("trusted/*"))

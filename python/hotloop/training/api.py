@@ -78,7 +78,7 @@ def train(
     from hotloop.envs.loader import name_of
     from hotloop.training import start
     from hotloop.training.lookup import find_run
-    from hotloop.training.trust import code_in_config, remember, stored_config
+    from hotloop.training.trust import stored_config
 
     if env is not None and not isinstance(env, str):
         env = name_of(env)
@@ -134,10 +134,7 @@ def train(
         from hotloop.tabular.mpi import together
 
         return together(own, lambda: started().run())
-    trainer = started()
-    if own is not None:
-        remember(trainer.path, code_in_config(own))
-    return trainer.run()
+    return started().run()
 
 
 def resolve(

@@ -20,6 +20,7 @@ from hotloop.errors import CheckpointError, TrainingError
 from hotloop.files import UnreadableFileError, write_atomically
 from hotloop.text import measured, short
 from hotloop.training.checkpoint import FIRST, FOLDER, RECOVERY, check_folder, load_first
+from hotloop.training.trust import forget, remember
 
 if TYPE_CHECKING:
     from hotloop.config import Config
@@ -149,10 +150,12 @@ class RunFolder:
         given_home: str | Path | None,
         first: bytes | None = None,
         opponents: Mapping[str, bytes] | None = None,
+        code: Sequence[str] = (),
     ) -> Self:
         """Return a new folder under the home, with the config, and initial weights and opponents (if given), in it.
 
-        It appears at once: a failure or a kill leaves nothing that would block the name.
+        It appears at once: a failure or a kill leaves nothing that would block the name. `code` is what the run may
+        execute when it is resumed.
         """
         from hotloop.tracking.store_url import runs_folder
 
@@ -172,11 +175,14 @@ class RunFolder:
             path.parent.mkdir(parents=True, exist_ok=True)
             if path.exists() and (not path.is_dir() or any(path.iterdir())):
                 raise FileExistsError
+            # Before the folder appears: a run that is killed right then can be resumed.
+            remember(path, code)
             # Of several processes that come this far with one name, one succeeds.
             files.place_folder(path, content, staging=path.parent.parent, replace=False)
         except OSError as error:
             if path.exists() and (isinstance(error, FileExistsError) or error.errno == errno.ENOTEMPTY):
                 raise TrainingError(f"there is a run {name!r} already: resume it, or take another name") from None
+            forget(path, code)
             is_file = path.parent.exists() and not path.parent.is_dir()
             why = f"{path.parent} is not a folder" if is_file else error.strerror
             raise TrainingError(f"cannot make the folder {path}: {why}") from None
@@ -190,9 +196,10 @@ class RunFolder:
         self._covered = {"config": config.model_dump(mode="json"), "files": covered}
         write_atomically(self.path / STATUS, files.seal({**read_status(self.path), **self._covered}))
 
-    def abandon(self) -> None:
-        """Remove the folder of a run that never began."""
+    def abandon(self, code: Sequence[str]) -> None:
+        """Remove the folder of a run that never began, and the marks of its code."""
         shutil.rmtree(self.path, ignore_errors=True)
+        forget(self.path, code)
         self.release()
 
     def write_status(self, status: str, **facts: Any) -> None:

@@ -79,11 +79,13 @@ def begin(
         opponents = [find_policy(name, home, trust=trust, warn=notes.append) for name in config.opponents.policies]
     # A copy: the run can be repeated after the other one was deleted.
     copy = None if source is None else source.policy_bytes()
-    folder = RunFolder.create(config, name=name, given_home=home, first=copy, opponents=copied(opponents))
+    code = [name for each in opponents for name in code_in_manifest(each.manifest)]
+    if repeated is None:
+        code += code_in_config(config)
+    folder = RunFolder.create(config, name=name, given_home=home, first=copy, opponents=copied(opponents), code=code)
     try:
         if source is not None:
             first = source.policy()
-        remember(folder.path, [name for each in opponents for name in code_in_manifest(each.manifest)])
         return trainer(
             config,
             folder,
@@ -98,7 +100,7 @@ def begin(
             notes=notes,
         )
     except BaseException:
-        folder.abandon()
+        folder.abandon(code)
         raise
 
 

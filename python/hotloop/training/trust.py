@@ -79,11 +79,17 @@ def check_trust(run: Path, names: Sequence[str], *, trust: bool) -> None:
 
 
 def remember(run: Path, names: Sequence[str]) -> None:
-    """Mark a run that is made here, so that the code it names may be executed again."""
+    """Mark code that a run made here names, so that it may be executed again."""
     for name in names:
         mark = _mark(run, name)
         mark.parent.mkdir(parents=True, exist_ok=True)
         mark.touch()
+
+
+def forget(run: Path, names: Sequence[str]) -> None:
+    """Remove the marks of a run that was not made after all."""
+    for name in names:
+        _mark(run, name).unlink(missing_ok=True)
 
 
 def _texts(value: Any) -> Iterator[str]:
