@@ -208,3 +208,14 @@ def test_going_on_from_a_position_makes_later_events_of_the_same_step_void(tmp_p
     before = journal.event_before(path, valid)
     assert before is not None
     assert before["event"] == "checkpoint"
+
+
+def test_an_error_while_closing_a_journal_that_was_read_is_of_no_interest(tmp_path: Path) -> None:
+    path = tmp_path / journal.NAME
+    path.write_text('{"event": "iteration", "steps": 1}\n' * 2)
+    lines = journal.read_lines(path)
+    next(lines)
+    (opened,) = [file for file in Path("/proc/self/fd").iterdir() if file.exists() and file.resolve() == path]
+    os.close(int(opened.name))
+    del lines
+    assert len(list(journal.read_lines(path))) == 2

@@ -51,6 +51,11 @@ function formatReading(reading: Reading): string {
   return parts.join(" ");
 }
 
+/** The end of the longest curve, shown to tests and benchmarks as an attribute. */
+function lastX(entries: readonly SeriesEntry[]): string {
+  return String(longest(entries)?.last.at(-1) ?? "");
+}
+
 export const Chart = memo(function Chart(props: ChartProps) {
   const { title, entries, slots, view, onZoom, syncKey, onPick, isLive = false, front = null } = props;
   const { evaluations = NONE, events = NONE, height = 190 } = props;
@@ -98,6 +103,7 @@ export const Chart = memo(function Chart(props: ChartProps) {
       if (target.clientWidth > 0) instance.setSize({ width: target.clientWidth, height });
     });
     observer.observe(target);
+    target.dataset.last = lastX(entries);
     performance.mark(`hotloop:chart:${title}`);
     return () => {
       observer.disconnect();
@@ -118,6 +124,7 @@ export const Chart = memo(function Chart(props: ChartProps) {
       if (plot.current === null || document.hidden) return;
       drawn.current = { entries, at: performance.now() };
       plot.current.setData(columns(entries));
+      if (box.current) box.current.dataset.last = lastX(entries);
       if (pulse.current) placePulse(plot.current, pulse.current, entries, styles, isLive);
     };
     const timer = setTimeout(draw, Math.max(0, drawn.current.at + PACE - performance.now()));

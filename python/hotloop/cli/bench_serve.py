@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
@@ -12,10 +13,11 @@ from hotloop.cli.output import emit
 
 def serve(
     quick: Annotated[bool, typer.Option("--quick", help="A tenth of the points, and shorter.")] = False,
-    peers: Annotated[bool, typer.Option(help="Measure TensorBoard, too, where it is installed.")] = True,
+    pages: Annotated[bool, typer.Option(help="Measure pages in Chromium, where it is installed.")] = True,
+    peers: Annotated[bool, typer.Option(help="Measure TensorBoard and MLflow, too, where they are installed.")] = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
 ) -> None:
-    """Measure the server: answers over a large store, memory, CPU with live runs.
+    """Measure the server: answers and pages over a large store, memory, CPU with live runs.
 
     \b
       hotloop bench serve
@@ -23,19 +25,27 @@ def serve(
 
     The store has 1000 runs, one of them with 40 metrics of 100000 points and
     one of a million; then 50 runs that write a record each second while 20
-    clients watch; then 10000 runs. Each figure stands beside its goal.
+    clients watch; then 10000 runs. Pages are timed in a real browser, from
+    navigation to what they are opened for. Each figure stands beside its goal.
+    Takes about 7 minutes.
     """
     from hotloop.cli.serve import check_installed
 
     check_installed()
     from hotloop.bench.report import on_machine
     from hotloop.bench.serve import measure
+    from hotloop.bench.serve_pages import missing
     from hotloop.cli.progress import PartsProgress
     from hotloop.cli.tables import table
 
     machine = look_at_machine([], as_json)
+    if pages and (reason := missing()) is not None:
+        print(reason, file=sys.stderr)
+        pages = False
     with PartsProgress(1) as bar:
-        rows = measure(quick=quick, peers=peers, progress=lambda what, share: bar.at("server", what, share))
+        rows = measure(
+            quick=quick, pages=pages, peers=peers, progress=lambda what, share: bar.at("server", what, share)
+        )
     if as_json:
         reported = [row.as_json() for row in rows]
         for entry in reported:

@@ -177,7 +177,8 @@ class Line:
 
 def read_lines(path: Path, start: int = 0) -> Iterator[Line]:
     """The complete lines from a position on."""
-    with os.fdopen(_open(path, os.O_RDONLY), "rb") as stream:
+    stream = os.fdopen(_open(path, os.O_RDONLY), "rb")
+    try:
         stream.seek(start)
         while text := stream.readline(MAX_LINE + 1):
             if len(text) > MAX_LINE:
@@ -188,6 +189,10 @@ def read_lines(path: Path, start: int = 0) -> Iterator[Line]:
                 return
             yield line
             start = line.end
+    finally:
+        # Whoever has read enough leaves this to the garbage collector, which can only print an error.
+        with contextlib.suppress(OSError):
+            stream.close()
 
 
 def _skip_line(stream: Any, start: int) -> Line | None:
