@@ -6,10 +6,10 @@ from hotloop.bench import serve
 
 
 def test_every_figure_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    small = {"RUNS": 20, "MANY_RUNS": 60, "METRICS": 8, "POINTS": 5000, "LONG": 20_000, "STREAMS": 3, "LIVE_RUNS": 5}
+    small = {"RUNS": 20, "MANY_RUNS": 60, "POINTS": 5000, "LONG": 20_000, "STREAMS": 3, "LIVE_RUNS": 5}
     for name, size in small.items():
         monkeypatch.setattr(serve, name, size)
-    rows = {row.name: row for row in serve.measure(quick=True, peers=False)}
+    rows = {row.name: row for row in serve.measure(quick=True, pages=False)}
     assert rows["list of 20 runs, first"].value > 0
     assert rows["list of 60 runs, p95"].unit == "ms"
     assert rows["2000 points of a metric, again"].goal == 30.0
