@@ -1,5 +1,7 @@
 """Runs over HTTP: lists, filters, groups, marks, and the rows of a run."""
 
+import csv
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -144,6 +146,14 @@ def test_the_six_addresses_that_users_bring_along_answer(served: Server) -> None
     assert len(served.get("/api/rl/performance/trends")["trends"][0]["points"]) == 3
 
 
+def read_parquet(served: Server, query: str) -> list[dict[str, Any]]:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    reply = served.request("GET", f"/api/rl/export?{query}")
+    assert reply.headers["content-type"] == "application/vnd.apache.parquet"
+    found: list[dict[str, Any]] = parquet.read_table(io.BytesIO(reply.body)).to_pylist()
+    return found
+
+
 def test_every_point_is_exported(served: Server) -> None:
     lines = served.request("GET", "/api/rl/export?run=other&run=seed-1").body.decode().splitlines()
     counts = [
@@ -153,5 +163,9 @@ def test_every_point_is_exported(served: Server) -> None:
     assert len(lines) == 1 + sum(counts)
     exported = json.loads(served.request("GET", "/api/rl/export?run=other&format=json").body)
     assert len(exported["rows"]) == counts[0]
+    rows = [{**row, "step": int(row["step"]), "time": float(row["time"]), "value": float(row["value"])}
+            for row in csv.DictReader(lines) if row["name"] == "other"]  # fmt: skip
+    assert read_parquet(served, "run=other&format=parquet") == rows
+    assert {row["metric"] for row in read_parquet(served, "run=other&format=parquet&what=shown&metric=kl")} == {"kl"}
     shown = served.request("GET", "/api/rl/export?run=other&what=shown&metric=kl").body.decode().splitlines()
     assert len(shown) == 1 + len(served.get("/api/rl/series?run=other&metric=kl")["series"][0]["first"])

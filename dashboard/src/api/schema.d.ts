@@ -4428,7 +4428,7 @@ export interface operations {
         parameters: {
             query: {
                 run: string[];
-                format?: "csv" | "json";
+                format?: "csv" | "json" | "parquet";
                 what?: "points" | "shown";
                 metric?: string[];
                 points?: number;
@@ -4447,6 +4447,7 @@ export interface operations {
                 content: {
                     "text/csv": unknown;
                     "application/json": unknown;
+                    "application/vnd.apache.parquet": unknown;
                 };
             };
             /** @description The query cannot be understood. */

@@ -13,6 +13,7 @@ import typer
 from hotloop.cli.output import UserError, emit, tell
 from hotloop.cli.runs import JsonOption, RunsArgument, StoreOption, opened
 from hotloop.files import output_file
+from hotloop.tracking.parquet import parquet_chunks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -96,15 +97,15 @@ def _to_json(path: Path, store: Store, runs: Sequence[StoredRun]) -> int:
 
 
 def _to_parquet(path: Path, store: Store, runs: Sequence[StoredRun]) -> int:
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError:
-        raise UserError("Parquet needs pyarrow: pip install pyarrow; or export to .csv") from None
-    points = list(_points(store, runs))
-    columns = list(zip(*points, strict=True)) or [()] * len(COLUMNS)
-    text, whole, real = pyarrow.string(), pyarrow.int64(), pyarrow.float64()
-    kinds = (text, text, text, whole, real, real)
-    arrays = [pyarrow.array(column, kind) for column, kind in zip(columns, kinds, strict=True)]
-    parquet.write_table(pyarrow.table(arrays, names=list(COLUMNS)), path)
-    return len(points)
+    count = 0
+
+    def counted() -> Iterator[tuple[Any, ...]]:
+        nonlocal count
+        for point in _points(store, runs):
+            count += 1
+            yield point
+
+    chunks = parquet_chunks(dict(zip(COLUMNS, (str, str, str, int, float, float), strict=True)), counted())
+    with path.open("wb") as file:
+        file.writelines(chunks)
+    return count

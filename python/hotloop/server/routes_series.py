@@ -22,6 +22,7 @@ from hotloop.tracking.change_points import ChangePoint, change_points, is_clock
 from hotloop.tracking.chart_series import ChartSeries, Window, group_series, interval, run_series
 from hotloop.tracking.exporting import iter_points
 from hotloop.tracking.groups import find_differences, group_seeds, label_groups
+from hotloop.tracking.parquet import parquet_chunks
 from hotloop.tracking.row_pages import row_page
 from hotloop.tracking.run_comparison import first_difference, probability_above, rank_differences
 
@@ -33,6 +34,8 @@ router = APIRouter()
 MOST_SERIES: Final = 200
 MAIN_METRIC: Final = "return_recent"
 _MOST_CHANGES: Final = 40
+_BUCKET: Final = ("first", "last", "low", "high", "mean")
+_MEDIA: Final = {"csv": "text/csv", "json": "application/json", "parquet": "application/vnd.apache.parquet"}
 RunTexts = Annotated[list[Annotated[str, Query(max_length=500)]], Query(min_length=1, max_length=50)]
 
 
@@ -199,12 +202,12 @@ def _results(groups: Sequence[Sequence[StoredRun]]) -> tuple[list[dict[str, Any]
 @router.get(
     "/export",
     response_class=StreamingResponse,
-    responses={200: {"content": {"text/csv": {}, "application/json": {}}, "description": "The points, streamed."}},
+    responses={200: {"content": {media: {} for media in _MEDIA.values()}, "description": "The points, streamed."}},
 )
 async def export(
     request: Request,
     run: RunTexts,
-    kind: Annotated[Literal["csv", "json"], Query(alias="format")] = "csv",
+    kind: Annotated[Literal["csv", "json", "parquet"], Query(alias="format")] = "csv",
     what: Literal["points", "shown"] = "points",
     metric: Annotated[list[Annotated[str, Query(max_length=500)]], Query(max_length=200)] = [],  # noqa: B006
     points: Annotated[int, Query(ge=50, le=4000)] = 600,
@@ -217,26 +220,31 @@ async def export(
             raise ProblemError(400, "what=shown needs the metrics of the chart: metric=NAME")
         query = models.SeriesQuery(run=[one.id for one in runs], metric=metric, points=points)
         rows: Iterator[Sequence[Any]] = _shown(await found.access.run(make_series, found, query))
-        names: Sequence[str] = ("run", "metric", "first", "last", "low", "high", "mean", "count")
+        columns: dict[str, type] = {"run": str, "metric": str, **dict.fromkeys(_BUCKET, float), "count": int}
     else:
-        names = ("run", "name", "key", "step", "time", "value")
+        columns = {"run": str, "name": str, "key": str, "step": int, "time": float, "value": float}
         rows = ((one.id, one.name, *point) for one in runs for point in iter_points(found.store, one, metric or None))
-    lines = _csv(names, rows) if kind == "csv" else _json(names, rows)
-    media = "text/csv; charset=utf-8" if kind == "csv" else "application/json"
-    name = f"hotloop.{kind}"
-    headers = {"Content-Disposition": f'attachment; filename="{name}"', "Cache-Control": "no-store"}
+    chunks: Iterator[str | bytes]
+    match kind:
+        case "csv":
+            chunks = _csv(list(columns), rows)
+        case "json":
+            chunks = _json(list(columns), rows)
+        case "parquet":
+            chunks = parquet_chunks(columns, rows)
+    headers = {"Content-Disposition": f'attachment; filename="hotloop.{kind}"', "Cache-Control": "no-store"}
 
     async def stream() -> Any:
         # The store is read in its own threads, some thousand rows at a time.
-        while (part := await found.access.run(next, lines, None)) is not None:
+        while (part := await found.access.run(next, chunks, None)) is not None:
             yield part
 
-    return StreamingResponse(stream(), media_type=media, headers=headers)
+    return StreamingResponse(stream(), media_type=_MEDIA[kind], headers=headers)
 
 
 def _shown(series: Sequence[dict[str, Any]]) -> Iterator[Sequence[Any]]:
     for entry in series:
-        columns = [entry[name].tolist() for name in ("first", "last", "low", "high", "mean", "count")]
+        columns = [entry[name].tolist() for name in (*_BUCKET, "count")]
         for values in zip(*columns, strict=True):
             yield entry["label"], entry["metric"], *values
 
