@@ -22,7 +22,7 @@ unexport CONDA_PREFIX PYTHONHOME
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo build dashboard assets test test-dashboard test-rust test-python test-browser reliability lint format bench wheel system-deps clean
+.PHONY: help demo build dashboard assets test test-dashboard test-rust test-python test-browser test-server reliability lint format bench wheel system-deps clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -63,6 +63,9 @@ test-python: $(CORE) $(STAMPS)/dev assets ## Run the tests of the Python package
 
 test-browser: $(CORE) $(STAMPS)/dev dashboard ## Run all tests of the dashboard in a browser; 'make test' runs a few
 	$(BIN)/python -m pytest tests/browser -m ''
+
+test-server: $(CORE) $(STAMPS)/dev ## Run all tests of the server, a long fuzz of its API included; 'make test' has a short one
+	$(BIN)/python -m pytest tests/server -m ''
 
 reliability: $(CORE) $(STAMPS)/dev ## Kill, damage, forge and fuzz for an hour; prints counts per class
 	$(BIN)/python -m tests.reliability --kills 200 --deaths 200 --mutations 500 --forgeries 80 --trust 256 --hostile 400 --calls 20000 --seed 0

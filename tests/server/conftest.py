@@ -7,6 +7,7 @@ import pytest
 
 from tests.server.serving import Server, serving, train
 from tests.tracking.conftest import server as postgresql  # noqa: F401
+from tests.tracking.servers import Server as Postgresql
 
 
 @pytest.fixture(scope="session")
@@ -24,3 +25,12 @@ def served(trained: Path) -> Iterator[Server]:
     """A server over these runs, for tests that change nothing."""
     with serving(trained) as server:
         yield server
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The address of a fresh store, of either kind."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/store.db"
+    started: Postgresql = request.getfixturevalue("postgresql")
+    return started.new_database()

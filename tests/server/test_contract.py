@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.server.serving import TOKEN, serving, train
 
 CHECKS = (
@@ -15,11 +17,14 @@ CHECKS = (
 )
 
 
+# Streams have tests of their own, and a wrong code locks us out. Playing and verifying take a process each time.
+ALMOST_ALL = ("--exclude-path-regex", "/(events|session)$")
+QUICK = ("--exclude-path-regex", "/(events|session|play|verify)$", "--exclude-method", "DELETE")
+
+
 def fuzz(server: str, folder: Path, *arguments: str) -> None:
     command = [sys.executable, "-m", "schemathesis.cli", "run", f"{server}/openapi.json"]
     command += ["--header", f"Authorization: Bearer {TOKEN}", "--checks", ",".join(CHECKS), "--no-color"]
-    # Streams have tests of their own; playing and verifying take a process each time; a wrong code locks us out.
-    command += ["--exclude-path-regex", "/(events|session|play|verify)$", "--exclude-method", "DELETE"]
     done = subprocess.run([*command, *arguments], cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-8000:]
 
@@ -29,8 +34,24 @@ def test_no_request_makes_the_server_fail_or_leave_its_description(tmp_path: Pat
     train(home, "cartpole", "--steps", "60k", "--until", "1000", "--name", "fuzzed")
     (tmp_path / "schemathesis.toml").write_text('[parameters]\n"path.run" = "fuzzed"\n"query.run" = ["fuzzed"]\n')
     with serving(home) as server:
-        fuzz(server.url, tmp_path, "--phases", "fuzzing", "--max-examples", "6", "--seed", "1")
+        fuzz(server.url, tmp_path, *QUICK, "--phases", "fuzzing", "--max-examples", "6", "--seed", "1")
         (tmp_path / "schemathesis.toml").unlink()
-        fuzz(server.url, tmp_path, "--phases", "coverage", "--seed", "2")
+        fuzz(server.url, tmp_path, *QUICK, "--phases", "coverage", "--seed", "2")
         assert server.get("/api/rl/runs/fuzzed")["status"] == "completed"
+        assert "failed" not in server.stop()
+
+
+@pytest.mark.full
+@pytest.mark.timeout(1800)
+def test_no_request_makes_the_server_fail_with_either_store(store: str, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    for name in ("fuzzed", "spare"):
+        train(home, "cartpole", "--steps", "60k", "--until", "1000", "--name", name, "--store", store)
+    with serving(home, "--store", store) as server:
+        # Deletes whatever it finds, so the runs that it knows by name come first.
+        (tmp_path / "schemathesis.toml").write_text('[parameters]\n"path.run" = "fuzzed"\n"query.run" = ["fuzzed"]\n')
+        keep = ("--exclude-method", "DELETE")
+        fuzz(server.url, tmp_path, *ALMOST_ALL, *keep, "--phases", "fuzzing", "--max-examples", "15")
+        (tmp_path / "schemathesis.toml").unlink()
+        fuzz(server.url, tmp_path, *ALMOST_ALL, "--phases", "coverage,fuzzing,stateful", "--max-examples", "10")
         assert "failed" not in server.stop()

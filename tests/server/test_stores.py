@@ -1,18 +1,15 @@
 """Stores behind a server: both kinds, and what happens when one goes away, comes back, or cannot be written."""
 
 import os
-import secrets
 import shutil
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import psycopg
 import pytest
 
 from tests.server.serving import TOKEN, Events, Server, serving, train
-from tests.tracking.servers import Server as Postgresql
 from tests.tracking.servers import is_installed
 from tests.tracking.servers import serving as running_postgresql
 
@@ -25,18 +22,6 @@ def wait_for(condition: Callable[[], object]) -> None:
 
 
 SHORT = ("cartpole", "--steps", "40k", "--until", "1000")
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The address of a fresh store, of either kind."""
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/store.db"
-    started: Postgresql = request.getfixturevalue("postgresql")
-    name = f"test_{secrets.token_hex(4)}"
-    with psycopg.connect(started.url, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}".encode())
-    return started.url.replace("/postgres", f"/{name}")
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """Stores to test with: a file, and a PostgreSQL server where its programs are installed."""
 
-import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,9 +23,4 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/store.db"
     started: Server = request.getfixturevalue("server")
-    import psycopg
-
-    name = f"test_{secrets.token_hex(4)}"
-    with psycopg.connect(started.url, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}".encode())
-    return started.url.replace("/postgres", f"/{name}")
+    return started.new_database()

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import pwd
+import secrets
 import shutil
 import socket
 import subprocess
@@ -31,6 +32,15 @@ class Server:
     @property
     def url(self) -> str:
         return f"postgresql://tester@127.0.0.1:{self.port}/postgres"
+
+    def new_database(self) -> str:
+        """The address of a fresh database."""
+        import psycopg
+
+        name = f"test_{secrets.token_hex(4)}"
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name}".encode())
+        return self.url.replace("/postgres", f"/{name}")
 
     def start(self) -> None:
         options = f"-h 127.0.0.1 -p {self.port} -k {self.folder} -c fsync=off"
