@@ -65,7 +65,7 @@ test-browser: $(CORE) $(STAMPS)/dev dashboard ## Run all tests of the dashboard 
 	$(BIN)/python -m pytest tests/browser -m ''
 
 test-server: $(CORE) $(STAMPS)/dev ## Run all tests of the server, a long fuzz of its API included; 'make test' has a short one
-	$(BIN)/python -m pytest tests/server -m ''
+	$(BIN)/python -m pytest tests/server -m '' -o faulthandler_timeout=1800
 
 reliability: $(CORE) $(STAMPS)/dev ## Kill, damage, forge and fuzz for an hour; prints counts per class
 	$(BIN)/python -m tests.reliability --kills 200 --deaths 200 --mutations 500 --forgeries 80 --trust 256 --hostile 400 --calls 20000 --seed 0

@@ -42,7 +42,6 @@ def test_no_request_makes_the_server_fail_or_leave_its_description(tmp_path: Pat
 
 
 @pytest.mark.full
-@pytest.mark.timeout(1800)
 def test_no_request_makes_the_server_fail_with_either_store(store: str, tmp_path: Path) -> None:
     home = tmp_path / "home"
     for name in ("fuzzed", "spare"):
