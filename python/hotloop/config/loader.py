@@ -77,11 +77,11 @@ def build(parts: Mapping[str, Any], *, given: Collection[str] | None = None) -> 
     for key in _leaves(parts):
         if not key.startswith("env.") and key not in known:
             section = parts.get("env")
-            raise unknown_key(key, _names(section.get("name") if isinstance(section, Mapping) else None))
+            raise unknown_key(key, known_keys(section.get("name") if isinstance(section, Mapping) else None))
     try:
         config = Config.model_validate(parts)
     except ValidationError as error:
-        raise ConfigError(_explain(error)) from None
+        raise ConfigError(explain_invalid(error)) from None
     if given is not None:
         config = _mark_given(config, given)
     check(config)
@@ -123,7 +123,7 @@ def parse_overrides(overrides: Overrides, *, env: str | None = None) -> dict[str
     if isinstance(overrides, str):
         raise ConfigError(f"overrides is {overrides!r}: expected a list of 'key=value' strings, or a dict")
     pairs: Iterable[tuple[str, object]]
-    pairs = overrides.items() if isinstance(overrides, Mapping) else map(_split, overrides)
+    pairs = overrides.items() if isinstance(overrides, Mapping) else map(parse_override, overrides)
     parts: dict[str, dict[str, Any]] = {}
     for key, value in pairs:
         if isinstance(value, Mapping) and "." not in key:
@@ -131,7 +131,7 @@ def parse_overrides(overrides: Overrides, *, env: str | None = None) -> dict[str
             continue
         part, dot, name = key.partition(".")
         if not dot or not name:
-            raise unknown_key(key, _names(env))
+            raise unknown_key(key, known_keys(env))
         section = parts.setdefault(part, {})
         field, dot, entry = name.partition(".")
         if dot and entry and f"{part}.{field}" in _DICTS:
@@ -141,7 +141,7 @@ def parse_overrides(overrides: Overrides, *, env: str | None = None) -> dict[str
     return parts
 
 
-def _names(env: object) -> list[str]:
+def known_keys(env: object) -> list[str]:
     """Return all config keys; those of the env's options are known for native envs only."""
     from hotloop import _core
     from hotloop.config.models import dotted_names
@@ -152,7 +152,8 @@ def _names(env: object) -> list[str]:
     return names
 
 
-def _split(text: str) -> tuple[str, object]:
+def parse_override(text: str) -> tuple[str, object]:
+    """Return key and value of `key=value`."""
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
         raise ConfigError(f"{text!r} is not an override: expected key=value, for example ppo.epochs=4")
@@ -161,7 +162,7 @@ def _split(text: str) -> tuple[str, object]:
 
 def _yaml_value(key: str, text: str) -> object:
     try:
-        value = _parse_yaml(text)
+        value = parse_yaml(text)
     except ValueError:
         raise ConfigError(f"{key}={text[:200]}: the value is not valid YAML; quote it if it is text") from None
     if isinstance(value, str):
@@ -176,7 +177,7 @@ def _yaml_value(key: str, text: str) -> object:
 def read_yaml(path: Path) -> dict[str, Any]:
     """Return the nested sections of a YAML file; an empty file has none."""
     try:
-        content = _parse_yaml(path.read_text())
+        content = parse_yaml(path.read_text())
     except OSError as error:
         raise ConfigError(f"cannot read the config {path}: {error.strerror}") from None
     except ValueError as error:
@@ -190,7 +191,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
     return content
 
 
-def _parse_yaml(text: str) -> Any:
+def parse_yaml(text: str) -> Any:
     """Return the value of a YAML document; a `ValueError` if it has none, as for a date in a 13th month."""
     import yaml
 
@@ -295,7 +296,7 @@ def _leaves(parts: Mapping[str, Any]) -> Iterable[str]:
             yield part
 
 
-def _explain(error: ValidationError) -> str:
+def explain_invalid(error: ValidationError) -> str:
     """Return every validation error with its key, the value, and the expected one."""
     lines = []
     for found in error.errors():

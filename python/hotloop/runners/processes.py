@@ -353,6 +353,10 @@ class ProcessRunner(Runner):
         """Call `listener` with every fault as it is noticed; its exceptions are raised by `recv` or `step`."""
         self._pool.faults.listeners.append(listener)
 
+    def forget_listeners(self) -> None:
+        """Call none of the listeners from now on."""
+        self._pool.faults.listeners.clear()
+
     def call(self, name: str, *arguments: Any, **keywords: Any) -> tuple[Any, ...]:
         """Call a method of every env, as Gymnasium's vector envs do; return the results, an entry per env.
 

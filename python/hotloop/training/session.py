@@ -24,7 +24,7 @@ from hotloop.training.iteration_stats import IterationStats
 from hotloop.training.manifest import check_fit, check_ownership, identity, manifest
 from hotloop.training.opponents import Opponents
 from hotloop.training.session_protocol import Summary
-from hotloop.training.sources import make_runner, make_source
+from hotloop.training.sources import Source, make_runner, make_source
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,7 +62,7 @@ class Session:
     ) -> None:
         self.config = config
         try:
-            self.source = make_source(config, debug=debug)
+            self.source = self._make_source(debug=debug)
         except ValueError as error:
             raise ConfigError(str(error)) from None
         self.spec = self.source.spec
@@ -93,6 +93,12 @@ class Session:
         self._evaluation_runner: ProcessRunner | None = None
         self._learners = [self._learner_name]
         self._notes: list[str] = []
+
+    def _make_source(self, *, debug: bool) -> Source:
+        return make_source(self.config, debug=debug)
+
+    def _make_evaluation_runner(self, num_envs: int) -> ProcessRunner:
+        return make_runner(self.config, num_envs, evaluates=True)
 
     @property
     def _learner_name(self) -> str:
@@ -243,7 +249,7 @@ class Session:
         train, conditions = self.config.train, self.counters.control.conditions
         if self._evaluation_runner is None:
             count = min(self.config.runner.num_envs, train.evaluate_episodes)
-            self._evaluation_runner = make_runner(self.config, count, evaluates=True)
+            self._evaluation_runner = self._make_evaluation_runner(count)
             check_env_fit(self.spec, self._evaluation_runner.env_spec, "train.evaluate_env")
         runner = self._evaluation_runner
         try:

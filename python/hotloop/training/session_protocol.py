@@ -40,6 +40,7 @@ class Summary:
 class TrainingSession(Protocol):
     """A running algorithm: it collects, learns and counts, and is saved to and restored from checkpoints."""
 
+    config: Config
     counters: Counters
     steps_per_iteration: int
     """Upper bound of the steps of one iteration."""

@@ -297,12 +297,12 @@ class RunnerSource:
 
 
 class PythonSource(RunnerSource):
-    """Python envs in worker processes."""
+    """Python envs in worker processes, of a runner that exists already or is made here."""
 
-    def __init__(self, config: Config, *, debug: bool = False) -> None:
+    def __init__(self, config: Config, *, runner: ProcessRunner | None = None, debug: bool = False) -> None:
         from hotloop.config.checks import check_batches
 
-        runner = make_runner(config, config.runner.num_envs, debug=debug)
+        runner = runner or make_runner(config, config.runner.num_envs, debug=debug)
         super().__init__(runner, runner.env_spec)
         self._env_notes = self.notes = tuple(env_notes(config.env.name, self.spec))
         self._faults: list[Fault] = []
