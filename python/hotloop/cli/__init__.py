@@ -28,6 +28,8 @@ from hotloop.cli import (
     runs_report,
     runs_show,
     serve,
+    sweep,
+    sweep_results,
     train,
     verify,
 )
@@ -61,6 +63,12 @@ bench.app.command("tabular")(bench_tabular.tabular)
 bench.app.command("faults")(bench_faults.faults)
 bench.app.command("serve")(bench_serve.serve)
 bench.app.command("tune")(bench_tune.tune)
+sweep.app.command("list")(sweep_results.show_list)
+sweep.app.command("show")(sweep_results.show)
+sweep.app.command("best")(sweep_results.best)
+sweep.app.command("export")(sweep_results.export)
+sweep.app.command("remake")(sweep_results.remake)
+app.add_typer(sweep.app, name="sweep")
 app.add_typer(runs.app, name="runs")
 app.add_typer(bench.app, name="bench")
 
@@ -83,6 +91,7 @@ def _hotloop(
       hotloop train cartpole                train until solved, in a second
       hotloop eval last                     evaluate that policy
       hotloop play last                     watch it
+      hotloop sweep cartpole                search for better settings
       hotloop runs list                     list all runs
       hotloop runs plot last                plot a run's learning curve
       hotloop serve                         open the dashboard

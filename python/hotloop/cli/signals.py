@@ -26,13 +26,18 @@ SHOW_CURSOR = "\x1b[?25h"
 
 
 class SecondSignalEnds:
-    """While entered, a second SIGINT, SIGTERM or SIGHUP ends the process immediately."""
+    """While entered, a second SIGINT, SIGTERM or SIGHUP ends the process immediately; the first prints `notice`."""
+
+    def __init__(
+        self, notice: str = "Stopping after this iteration with a checkpoint; press Ctrl-C again to stop at once."
+    ) -> None:
+        self._notice = notice
 
     def __enter__(self) -> Self:
         reading, self._writing = os.pipe()
         os.set_blocking(self._writing, False)
         self._before = signal.set_wakeup_fd(self._writing, warn_on_full_buffer=False)
-        threading.Thread(target=_watch, args=(reading,), daemon=True).start()
+        threading.Thread(target=_watch, args=(reading, self._notice), daemon=True).start()
         return self
 
     def __exit__(
@@ -43,7 +48,7 @@ class SecondSignalEnds:
         os.close(self._writing)
 
 
-def _watch(reading: int) -> None:
+def _watch(reading: int, notice: str) -> None:
     seen, first = 0, 0.0
     while numbers := os.read(reading, 1):
         if numbers[0] not in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -51,7 +56,7 @@ def _watch(reading: int) -> None:
         seen += 1
         if seen == 1:
             first = time.monotonic()
-            tell("Stopping after this iteration with a checkpoint; press Ctrl-C again to stop at once.")
+            tell(notice)
         elif time.monotonic() - first >= SAME_REQUEST:
             if sys.stdout.isatty():
                 os.write(1, SHOW_CURSOR.encode())

@@ -41,6 +41,7 @@ def train(
         bool, typer.Option("--restart", help="With --resume: begin again; old checkpoints are set aside.")
     ] = False,
     init_from: Annotated[str | None, typer.Option(metavar="RUN", help="Start from this run's weights.")] = None,
+    best_of: Annotated[str | None, typer.Option(metavar="SWEEP", help="Take the best settings of a sweep.")] = None,
     debug: Annotated[bool, typer.Option("--debug", help="One thread, all arrays checked, all details.")] = False,
     name: Annotated[str | None, typer.Option(metavar="NAME", help="Name of the run (default: env and date).")] = None,
     store: Annotated[
@@ -64,6 +65,7 @@ def train(
       hotloop train gymnasium:CartPole-v1 --steps 200k   any Python env
       hotloop train cartpole --seeds 0-4    five runs, mean and interval
       hotloop train --resume last           continue a run, exactly
+      hotloop train cartpole --best-of last the winner of a sweep
       hotloop train cartpole --json | tail -1   the result, for scripts
 
     Keys are the config's dotted names; env.KEY sets an option of the env.
@@ -86,6 +88,12 @@ def train(
     from hotloop.training import train as start
     from hotloop.training.display import launched_rank
 
+    if best_of is not None:
+        if env is None or resume is not None or preset is not None:
+            raise UserError("--best-of starts a new run: name its env, and leave out --resume and --preset")
+        best = _best_settings(best_of, env)
+    else:
+        best = {}
     if worker_python is not None:
         overrides = [*(overrides or []), f"runner.worker_python={worker_python}"]
     limits: dict[str, Any] = {"steps": steps, "episodes": episodes, "minutes": minutes, "until": parse_goal(until)}
@@ -98,7 +106,7 @@ def train(
         with choose_view(as_json=as_json, detailed=debug, is_last=seeds is None) as view:
             return start(
                 env,
-                config=_resolve(env, overrides or [], config, preset, {**limits, "seed": seed}),
+                config=_resolve(env, best, overrides or [], config, preset, {**limits, "seed": seed}),
                 init_from=init_from,
                 restart=restart,
                 trust=trust,
@@ -181,18 +189,43 @@ def _check_env(env: str) -> None:
         raise UserError(str(error)) from None
 
 
-def _resolve(env: str, overrides: list[str], file: Path | None, preset: str | None, options: dict[str, Any]) -> Config:
-    """Build the config; command-line options override everything else."""
-    from hotloop.config import load_config
-    from hotloop.config.loader import parse_overrides
+def _best_settings(name: str, env: str) -> dict[str, Any]:
+    """Return the overrides with which a sweep's winner was trained."""
+    from hotloop.cli.sweep import opened
+    from hotloop.envs.loader import whole_name
+    from hotloop.errors import TrainingError
 
-    parts = parse_overrides(overrides, env=env)
+    sweep = opened(name)
+    if sweep.definition.env != whole_name(env):
+        raise UserError(f"the sweep {sweep.name!r} is for {sweep.definition.env}, not for {env}")
+    try:
+        return sweep.overrides()
+    except TrainingError as error:
+        raise UserError(str(error)) from None
+
+
+def _resolve(
+    env: str,
+    best: dict[str, Any],
+    overrides: list[str],
+    file: Path | None,
+    preset: str | None,
+    options: dict[str, Any],
+) -> Config:
+    """Build the config; command-line options override everything else, a sweep's settings only the packaged ones."""
+    from hotloop.config import load_config
+    from hotloop.config.loader import parse_overrides, read_yaml
+
+    parts = parse_overrides(best, env=env)
+    for layer in ({} if file is None or not best else read_yaml(file), parse_overrides(overrides, env=env)):
+        for part, values in layer.items():
+            parts.setdefault(part, {}).update(values)
     given = {key: value for key, value in options.items() if value is not None}
     if given.get("until") == "none":
         given["until"] = None
     if given:
         parts.setdefault("train", {}).update(given)
-    return load_config(env, file=file, preset=preset, overrides=parts)
+    return load_config(env, file=None if best else file, preset=preset, overrides=parts)
 
 
 def _report_missed_goal(missed: Sequence[Run], count: int) -> None:

@@ -20,7 +20,8 @@ DIFFERENT = 1
 
 
 def verify(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="A path, a name, the beginning of one, or 'last'.")],
+    run: Annotated[str, typer.Argument(metavar="RUN|SWEEP", help="A path, a name, the beginning of one, or 'last'.")],
+    trial: Annotated[int | None, typer.Option(metavar="N", help="Of a sweep, this trial only.")] = None,
     trust: Annotated[bool, typer.Option("--trust", help="Import code that a run made elsewhere names.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
 ) -> None:
@@ -28,6 +29,8 @@ def verify(
 
     \b
       hotloop verify last
+      hotloop verify my-sweep               a whole sweep
+      hotloop verify my-sweep --trial 17    one of its trials
 
     Checkpoints must be the same byte for byte (weights, optimiser, envs), and
     every record, evaluation, event and replay the same, whatever machine,
@@ -40,6 +43,14 @@ def verify(
     from hotloop.errors import ConfigError, TrainingError
     from hotloop.training import verify as repeat
 
+    if is_sweep(run) or trial is not None:
+        from hotloop.cli.sweep_results import remake, verify_whole
+
+        if trial is None:
+            verify_whole(run, trust=trust, as_json=as_json)
+        else:
+            remake(run, trial=trial, trust=trust, as_json=as_json)
+        return
     path = run_lookup.find(run)
     try:
         with PartsProgress(1) as bar:
@@ -95,3 +106,12 @@ def _watching(run: Path, bar: PartsProgress, *, as_json: bool) -> list[Callback]
                 emit("progress", fraction=share, what=what)
 
     return [Watching()]
+
+
+def is_sweep(name: str) -> bool:
+    """Return whether a sweep, and no run, has exactly this name or path."""
+    from pathlib import Path
+
+    from hotloop.sweeps.journal import DEFINITION, sweeps_folder
+
+    return bool(name) and any((folder / DEFINITION).is_file() for folder in (Path(name), sweeps_folder() / name))
