@@ -147,6 +147,28 @@ def _flat(row: dict[str, Any]) -> dict[str, Any]:
     return {**own, "seeds": " ".join(map(str, row["seeds"])), **settings}
 
 
+def plot(
+    name: SweepArgument = "last",
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="PNG to write (default: SWEEP.png).")
+    ] = None,
+    trust: TrustOption = False,
+) -> None:
+    """Draw a sweep as PNG: history, importance, front, parallel coordinates, slices."""
+    from hotloop.errors import ConfigError
+    from hotloop.files import output_file
+    from hotloop.sweeps.plot import plot_sweep
+
+    sweep = opened(name, trust=trust)
+    target = output or Path(f"{sweep.name}.png")
+    try:
+        with output_file(target) as part:
+            plot_sweep(sweep, part)
+    except ConfigError as error:
+        raise UserError(str(error)) from None
+    print(f"written to {target}")
+
+
 def remake(
     name: SweepArgument,
     trial: Annotated[int | None, typer.Option(metavar="N", help="Trial to make again (default: the best).")] = None,

@@ -32,6 +32,8 @@ class Warm:
         """Yield a session at its start; Python envs run in the processes of an earlier one if those fit."""
         if config.train.algorithm != "ppo" or is_native(config.env.name):
             session = open_session(config)
+            if isinstance(session, Session):
+                session.keeps_replays = False
             try:
                 yield session
             finally:

@@ -51,6 +51,9 @@ class Session:
         debug: Whether to run iterations in parts and check every array.
     """
 
+    keeps_replays = True
+    """Whether evaluations collect their best episodes in `top`."""
+
     def __init__(
         self,
         config: Config,
@@ -230,7 +233,8 @@ class Session:
             opponents = EvaluationOpponents(self.opponents.players(), self.opponents.evaluation_table)
             names = self.opponents.names
         weights = conditions.reward
-        self.top = Top(env.name, options, seed=seed, action_repeat=repeat, policies=names, reward_weights=weights)
+        if self.keeps_replays:
+            self.top = Top(env.name, options, seed=seed, action_repeat=repeat, policies=names, reward_weights=weights)
         return evaluate(
             self.learner,
             env.name,
