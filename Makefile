@@ -22,7 +22,7 @@ unexport CONDA_PREFIX PYTHONHOME
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo build dashboard assets test test-dashboard test-rust test-python test-browser test-server reliability lint format bench wheel system-deps clean
+.PHONY: help demo build dashboard assets test test-dashboard test-rust test-python test-browser test-server reliability faults-jobs lint format bench wheel system-deps clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -69,6 +69,9 @@ test-server: $(CORE) $(STAMPS)/dev ## Run all tests of the server, a long fuzz o
 
 reliability: $(CORE) $(STAMPS)/dev ## Kill, damage, forge and fuzz for an hour; prints counts per class
 	$(BIN)/python -m tests.reliability --kills 200 --deaths 200 --mutations 500 --forgeries 80 --trust 256 --hostile 400 --calls 20000 --seed 0
+
+faults-jobs: $(CORE) $(STAMPS)/dev ## Kill orchestrators and jobs 200 times over 1000 jobs; compares all weights
+	$(BIN)/python -m tests.orchestrator.faults --jobs 1000 --kills 200 --seed 0
 
 lint: $(CORE) $(STAMPS)/dev ## Check format, style and types of Python and Rust
 	$(BIN)/ruff check .

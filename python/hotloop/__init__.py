@@ -17,10 +17,11 @@ if TYPE_CHECKING:
     from hotloop.envs.compiled import compiled
     from hotloop.loading import load
     from hotloop.make import make_vec
+    from hotloop.orchestrator.api import submit
     from hotloop.sweeps.api import sweep
     from hotloop.training.api import train
 
-__all__ = ["__version__", "compiled", "list_envs", "load", "make_vec", "sweep", "train"]
+__all__ = ["__version__", "compiled", "list_envs", "load", "make_vec", "submit", "sweep", "train"]
 
 register_when_gymnasium_is_imported()
 
@@ -30,6 +31,7 @@ _LAZY = {
     "compiled": "hotloop.envs.compiled",
     "load": "hotloop.loading",
     "make_vec": "hotloop.make",
+    "submit": "hotloop.orchestrator.api",
     "sweep": "hotloop.sweeps.api",
     "train": "hotloop.training.api",
 }

@@ -109,5 +109,13 @@ class AmbiguousRunError(StoreError):
         self.near = near
 
 
+class JobError(RuntimeError):
+    """A job that cannot be submitted, found or changed; the message says why and what to do."""
+
+
+class LeaseLostError(RuntimeError):
+    """Another orchestrator has taken over the store; this one must not change it any more."""
+
+
 class JournalError(OSError):
     """A file in place of a run's journal that is not a journal."""

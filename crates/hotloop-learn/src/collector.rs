@@ -97,6 +97,18 @@ impl RolloutCollector {
         self.threads.threads()
     }
 
+    /// Changes the number of threads; results do not depend on it.
+    pub fn set_threads(&mut self, threads: usize) -> Result<()> {
+        if threads != self.threads.threads() {
+            let setup = PpoSetup { threads, ..self.setup };
+            self.threads = setup.start_threads()?;
+            self.setup = setup;
+            let workspace = || Mutex::new(Workspace::new(&self.policies, self.spec.masked));
+            self.workspaces = (0..threads).map(|_| workspace()).collect();
+        }
+        Ok(())
+    }
+
     /// Thread time in envs and in policies since the last call.
     pub fn take_times(&mut self) -> (Duration, Duration) {
         let (mut env, mut inference) = (Duration::ZERO, Duration::ZERO);

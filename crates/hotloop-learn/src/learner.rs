@@ -155,6 +155,11 @@ impl PpoLearner {
         self.collector.threads()
     }
 
+    /// Changes the number of threads; results do not depend on it.
+    pub fn set_threads(&mut self, threads: usize) -> Result<()> {
+        self.collector.set_threads(threads)
+    }
+
     /// Normalises observations by the current statistics; to be called when these have changed.
     pub fn refresh_features(&mut self) {
         self.collector.policies[0].features.set_statistics(&self.statistics.observations);

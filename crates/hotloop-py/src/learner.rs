@@ -20,7 +20,7 @@ use pyo3::types::{PyDict, PyList, PyMapping};
 
 use crate::act_request::{ActRequest, ActionBuffers, observation_bytes};
 use crate::actions::sampled_actions;
-use crate::convert::{spec_from_dict, to_py_err};
+use crate::convert::{spec_from_dict, threads_from, to_py_err};
 use crate::guard;
 use crate::interrupts::interruptible;
 use crate::learning::{iteration_settings, policy_spec, ppo_setup};
@@ -78,6 +78,12 @@ impl PpoLearner {
     #[getter]
     fn num_threads(&self) -> usize {
         self.learner.threads()
+    }
+
+    /// Changes the number of threads; results do not depend on it.
+    fn set_threads(&mut self, py: Python<'_>, threads: usize) -> PyResult<()> {
+        let threads = threads_from(Some(threads))?;
+        py.detach(|| self.learner.set_threads(threads)).map_err(to_py_err)
     }
 
     /// Number of weights of the policy.

@@ -12,6 +12,7 @@ from hotloop import __version__
 from hotloop.cli import (
     bench,
     bench_faults,
+    bench_orchestrator,
     bench_serve,
     bench_tabular,
     bench_tracking,
@@ -20,6 +21,10 @@ from hotloop.cli import (
     envs,
     eval,
     export,
+    jobs,
+    jobs_submit,
+    jobs_top,
+    jobs_work,
     play,
     runs,
     runs_compare,
@@ -62,6 +67,7 @@ runs.app.command("report")(runs_report.report)
 bench.app.command("tabular")(bench_tabular.tabular)
 bench.app.command("faults")(bench_faults.faults)
 bench.app.command("serve")(bench_serve.serve)
+bench.app.command("orchestrator")(bench_orchestrator.orchestrator)
 bench.app.command("tune")(bench_tune.tune)
 sweep.app.command("list")(sweep_results.show_list)
 sweep.app.command("show")(sweep_results.show)
@@ -70,7 +76,13 @@ sweep.app.command("plot")(sweep_results.plot)
 sweep.app.command("export")(sweep_results.export)
 sweep.app.command("remake")(sweep_results.remake)
 app.add_typer(sweep.app, name="sweep")
+jobs.app.command("submit", context_settings={"allow_interspersed_args": False, "ignore_unknown_options": True})(
+    jobs_submit.submit
+)
+jobs.app.command("top")(jobs_top.top)
+jobs.app.command("work")(jobs_work.work)
 app.add_typer(runs.app, name="runs")
+app.add_typer(jobs.app, name="jobs")
 app.add_typer(bench.app, name="bench")
 
 
@@ -96,6 +108,7 @@ def _hotloop(
       hotloop runs list                     list all runs
       hotloop runs plot last                plot a run's learning curve
       hotloop serve                         open the dashboard
+      hotloop jobs work                     run what is queued
       hotloop verify last                   repeat the run, compare every bit
       hotloop envs                          list the environments
       hotloop envs tag                      one in full: options, rewards

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 
 def train(
+    context: typer.Context,
     env: Annotated[
         str | None, typer.Argument(metavar="ENV", help="Env to train on; 'hotloop envs' lists them.")
     ] = None,
@@ -51,6 +52,7 @@ def train(
         str | None, typer.Option(metavar="PATH", help="Python interpreter for worker processes.")
     ] = None,
     trust: Annotated[bool, typer.Option("--trust", help="Allow code named by a run made elsewhere.")] = False,
+    queue: Annotated[bool, typer.Option("--queue", help="Queue it as a job for 'hotloop jobs work'.")] = False,
     serve: Annotated[bool, typer.Option("--serve", help="Open a dashboard beside the run.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
 ) -> None:
@@ -72,6 +74,11 @@ def train(
     Ctrl-C writes a checkpoint and exits with code 130; a second one exits
     at once. A RUN is a path, a name, the beginning of one, or 'last'.
     """
+    if queue:
+        from hotloop.cli.jobs_submit import queue_training
+
+        queue_training(context.params)
+        return
     if env is not None and "=" in env:
         overrides = [env, *(overrides or [])]
         env = None
@@ -91,7 +98,7 @@ def train(
     if best_of is not None:
         if env is None or resume is not None or preset is not None:
             raise UserError("--best-of starts a new run: name its env, and leave out --resume and --preset")
-        best = _best_settings(best_of, env)
+        best = best_settings(best_of, env)
     else:
         best = {}
     if worker_python is not None:
@@ -106,7 +113,7 @@ def train(
         with choose_view(as_json=as_json, detailed=debug, is_last=seeds is None) as view:
             return start(
                 env,
-                config=_resolve(env, best, overrides or [], config, preset, {**limits, "seed": seed}),
+                config=resolve(env, best, overrides or [], config, preset, {**limits, "seed": seed}),
                 init_from=init_from,
                 restart=restart,
                 trust=trust,
@@ -189,7 +196,7 @@ def _check_env(env: str) -> None:
         raise UserError(str(error)) from None
 
 
-def _best_settings(name: str, env: str) -> dict[str, Any]:
+def best_settings(name: str, env: str) -> dict[str, Any]:
     """Return the overrides with which a sweep's winner was trained."""
     from hotloop.cli.sweep import opened
     from hotloop.envs.loader import whole_name
@@ -204,7 +211,7 @@ def _best_settings(name: str, env: str) -> dict[str, Any]:
         raise UserError(str(error)) from None
 
 
-def _resolve(
+def resolve(
     env: str,
     best: dict[str, Any],
     overrides: list[str],

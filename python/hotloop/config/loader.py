@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from hotloop.config.models import Config
 
 Overrides = Mapping[str, object] | Iterable[str]
+# Section of settings that are not part of a run's config.
+ORCHESTRATOR: Final = "orchestrator"
 # Limits of a YAML document, far above any config.
 _DEEPEST: Final = 50
 _MOST_VALUES: Final = 100_000
@@ -52,6 +54,12 @@ def load_config(
     if file is not None:
         given.append(read_yaml(file))
     given.append(parse_overrides(overrides, env=env))
+    for layer in given:
+        if ORCHESTRATOR in layer:
+            # A file may be shared with `hotloop jobs work`; runs are the same under any orchestrator.
+            from hotloop.config.orchestrator import build_settings
+
+            build_settings(layer.pop(ORCHESTRATOR) or {})
     merged: dict[str, dict[str, Any]] = {}
     for layer in (_packaged_layer(env, given), *given):
         _merge(merged, layer)

@@ -10,9 +10,10 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, SummaryMetricFamily
 
 from hotloop.errors import StoreAwayError
+from hotloop.tracking.job_queries import job_counts, orchestrator_status
 from hotloop.tracking.latest import alert_counts, event_counts, newest_usage
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class _Collector:
             up = found.store.away_since is None
             if up:
                 yield from self._runs(runs)
+                yield from self._jobs()
         except StoreAwayError:
             up = False
         away.add_metric([], float(up))
@@ -78,6 +80,37 @@ class _Collector:
             ("faults_total", "env-fault", "Envs that faulted and were reset."),
         ):
             yield _family(name, about, recent, lambda r, kind=kind: events.get((r.number, kind), 0), counter=True)
+
+    def _jobs(self) -> Iterable[Any]:
+        store = self._found.store
+        counts = job_counts(store)
+        jobs = GaugeMetricFamily("hotloop_jobs", "Jobs by state.", labels=["state"])
+        for state, count in counts.items():
+            jobs.add_metric([state], count)
+        yield jobs
+        status = orchestrator_status(store)
+        facts = {} if status is None or not status["process"] else status["facts"]
+        if not facts:
+            return
+        for name, about in (("limit", "Jobs that may run at a time."), ("running", "Jobs that run.")):
+            yield GaugeMetricFamily(f"hotloop_{name}", about, value=facts[name])
+        yield GaugeMetricFamily(
+            "hotloop_goodput", "Work of all jobs, in threads at their best speed.", value=facts.get("goodput", 0.0)
+        )
+        pressure = GaugeMetricFamily("hotloop_pressure", "Percent of time that work waits.", labels=["kind"])
+        for kind, value in facts.get("pressure", {}).items():
+            pressure.add_metric([kind], value)
+        yield pressure
+        yield SummaryMetricFamily(
+            "hotloop_job_wait_seconds",
+            "Seconds between queued and started.",
+            count_value=facts["started"],
+            sum_value=facts["waited"],
+        )
+        retries = CounterMetricFamily("hotloop_retries", "Attempts that were repeated, by cause.", labels=["cause"])
+        for cause, count in facts["retries"].items():
+            retries.add_metric([cause], count)
+        yield retries
 
     def _server(self) -> Iterable[Any]:
         found = self._found

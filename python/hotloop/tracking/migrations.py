@@ -121,4 +121,67 @@ _MARKS: Final = (
     ) {clustered}""",
 )
 
-MIGRATIONS: list[tuple[str, ...]] = [_FIRST, _POSITIONS, _MARKS]
+# The queue of jobs. `answers`: submissions with the same key get this job, of which there is one at a time.
+_JOBS: Final = (
+    """CREATE TABLE jobs (
+        number {number},
+        key TEXT NOT NULL,
+        answers BIGINT NOT NULL,
+        kind TEXT NOT NULL,
+        name TEXT NOT NULL,
+        spec TEXT NOT NULL,
+        shape TEXT NOT NULL,
+        exact BIGINT NOT NULL,
+        state TEXT NOT NULL,
+        why TEXT NOT NULL,
+        wish TEXT NOT NULL,
+        paused BIGINT NOT NULL,
+        priority BIGINT NOT NULL,
+        group_name TEXT NOT NULL,
+        cores BIGINT NOT NULL,
+        memory BIGINT,
+        gpus BIGINT NOT NULL,
+        retries BIGINT NOT NULL,
+        attempts BIGINT NOT NULL,
+        deaths TEXT NOT NULL,
+        needs TEXT NOT NULL,
+        not_before DOUBLE PRECISION NOT NULL,
+        submitted DOUBLE PRECISION NOT NULL,
+        queued DOUBLE PRECISION NOT NULL,
+        started DOUBLE PRECISION,
+        ended DOUBLE PRECISION,
+        folder TEXT,
+        run TEXT,
+        result TEXT,
+        peak BIGINT
+    )""",
+    "CREATE UNIQUE INDEX jobs_by_key ON jobs (key) WHERE answers = 1",
+    "CREATE INDEX jobs_by_state ON jobs (state, number)",
+    "CREATE INDEX jobs_by_shape ON jobs (shape, peak)",
+    """CREATE TABLE job_events (
+        number {number},
+        job BIGINT NOT NULL,
+        time DOUBLE PRECISION NOT NULL,
+        before TEXT NOT NULL,
+        after TEXT NOT NULL,
+        why TEXT NOT NULL,
+        facts TEXT NOT NULL
+    )""",
+    "CREATE INDEX job_events_by_job ON job_events (job, number)",
+    "CREATE TABLE job_groups (name TEXT PRIMARY KEY, used DOUBLE PRECISION NOT NULL, at DOUBLE PRECISION NOT NULL)",
+    """CREATE TABLE orchestrator (
+        number BIGINT PRIMARY KEY,
+        holder TEXT NOT NULL,
+        host TEXT NOT NULL,
+        process BIGINT NOT NULL,
+        born BIGINT NOT NULL,
+        boot TEXT NOT NULL,
+        beat BIGINT NOT NULL,
+        seen DOUBLE PRECISION NOT NULL,
+        paused BIGINT NOT NULL,
+        facts TEXT NOT NULL
+    )""",
+    "INSERT INTO orchestrator VALUES (1, '', '', 0, 0, '', 0, 0, 0, '{{}}')",
+)
+
+MIGRATIONS: list[tuple[str, ...]] = [_FIRST, _POSITIONS, _MARKS, _JOBS]

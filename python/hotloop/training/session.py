@@ -6,6 +6,7 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+from hotloop import _core
 from hotloop.envs.registry import is_native
 from hotloop.envs.spec import ContinuousAction
 from hotloop.episodes.best_replays import Top
@@ -122,6 +123,11 @@ class Session:
             num_threads=self.learner.num_threads,
             notes=(*self.learner.notes, *self._notes, *self.source.notes, *self.opponents.notes),
         )
+
+    def set_threads(self, count: int) -> None:
+        """Change the number of the learner's threads, if that changes no result: only the native learner's do not."""
+        if isinstance(self.learner, _core.PpoLearner):
+            self.learner.set_threads(count)
 
     def workers(self) -> tuple[WorkerHealth, ...]:
         """Return the health of the worker processes; empty if the envs run in this process."""

@@ -57,6 +57,9 @@ class TrainingSession(Protocol):
     def next_change(self) -> int | None:
         """Return the next iteration whose settings differ from this one's; `None` if there is none."""
 
+    def set_threads(self, count: int) -> None:
+        """Change the number of threads, if that changes no result."""
+
     def workers(self) -> tuple[WorkerHealth, ...]:
         """Return the health of worker processes; empty if there are none."""
 

@@ -61,13 +61,8 @@ def begin(
         trust: Whether code that `init_from` names is trusted.
         trainer: The class to build.
     """
-    train = config.train
-    if repeated is None and (train.steps, train.episodes, train.minutes, train.until) == (None,) * 4:
-        raise TrainingError(
-            "no stopping condition: pass --steps, --episodes, --minutes or --until (train.steps and so on in a config)"
-        )
-    if train.until is not None and train.evaluate_episodes == 0:
-        raise TrainingError("train.until is confirmed by an evaluation: set train.evaluate_episodes above 0")
+    if repeated is None:
+        check_ending(config)
     if debug:
         config = with_changes(config, _DEBUG_SETTINGS)
     url = find_store(store, home, trackers=config.track.trackers)
@@ -102,6 +97,17 @@ def begin(
     except BaseException:
         folder.abandon(code)
         raise
+
+
+def check_ending(config: Config) -> None:
+    """Refuse a run without a limit, and a goal that nothing would confirm."""
+    train = config.train
+    if (train.steps, train.episodes, train.minutes, train.until) == (None,) * 4:
+        raise TrainingError(
+            "no stopping condition: pass --steps, --episodes, --minutes or --until (train.steps and so on in a config)"
+        )
+    if train.until is not None and train.evaluate_episodes == 0:
+        raise TrainingError("train.until is confirmed by an evaluation: set train.evaluate_episodes above 0")
 
 
 def resume(

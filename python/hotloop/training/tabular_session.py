@@ -78,6 +78,9 @@ class TabularSession:
         """Return `None`: schedules advance per transition, inside the engine."""
         return None
 
+    def set_threads(self, count: int) -> None:
+        """Keep the threads: they divide a table's work, so results depend on them."""
+
     def workers(self) -> tuple[WorkerHealth, ...]:
         """Return nothing: tables are trained in this process."""
         return ()

@@ -110,6 +110,7 @@ class Trainer:
         self._collecting_since = self._evaluating_shown = 0.0
         self._ended_by_callback = False
         self._interrupts = Interrupts()
+        self._threads: int | None = None
 
     def _open(self, attempt: int = 0) -> TrainingSession:
         return open_session(
@@ -132,6 +133,10 @@ class Trainer:
         A running evaluation is abandoned, and made again if the run is resumed.
         """
         self._interrupts.request()
+
+    def request_threads(self, count: int) -> None:
+        """Use this many threads from the next iteration on, where results do not depend on it; from any thread."""
+        self._threads = count
 
     def ending(self) -> Ending | None:
         """Return the limit that the run has reached already, if any."""
@@ -304,6 +309,9 @@ class Trainer:
             count = min(count, self._recovery.iterations_to_go(session.counters))
             if self._ladder is not None:
                 count = min(count, self._ladder.iterations_to_go(session.counters.iterations))
+            if self._threads is not None:
+                session.set_threads(self._threads)
+                self._threads = None
             self._collecting_since = time.perf_counter()
             session.advance(count, plan.seconds_to_go(session.counters), self._show_collecting)
             self._report_faults()

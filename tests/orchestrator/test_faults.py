@@ -1,0 +1,63 @@
+"""The short form of the attack; the full one is `make faults-jobs`."""
+
+import os
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from tests.orchestrator.faults import Attack
+from tests.orchestrator.working import get, start_work, submit, wait_for
+
+
+def test_every_job_ends_once_with_the_same_weights_whatever_is_killed(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home.mkdir()
+    tally = Attack(home, jobs=6, kills=5, seed=1, steps=300_000, limit=2).run()
+    assert tally.held, "\n".join(tally.lines())
+
+
+def test_jobs_go_on_while_the_store_is_locked_and_are_settled_when_it_is_back(home: Path) -> None:
+    job = submit("train", "cartpole", "--steps", "40k", "--until", "none", "train.evaluate_episodes=0")
+    process = start_work("--until-done")
+    wait_for(lambda: get(job.number).state != "queued")
+    connection = sqlite3.connect(home / "hotloop.db", timeout=60.0, isolation_level=None)
+    connection.execute("BEGIN IMMEDIATE")
+    outcome = Path(get(job.number).folder or "") / "outcome.json"
+    wait_for(outcome.exists)
+    assert process.poll() is None
+    connection.execute("ROLLBACK")
+    connection.close()
+    process.communicate()
+    assert get(job.number).state == "completed"
+
+
+def test_an_orchestrator_without_its_store_says_so_and_waits(home: Path, tmp_path: Path) -> None:
+    job = submit("train", "cartpole", "--steps", "40k", "--until", "none", "train.evaluate_episodes=0")
+    process = start_work("--until-done")
+    wait_for(lambda: get(job.number).state != "queued")
+    aside = tmp_path / "hotloop.db"
+    (home / "hotloop.db").rename(aside)
+    assert process.stderr is not None
+    assert any("is gone" in line for line in process.stderr)
+    aside.rename(home / "hotloop.db")
+    _, messages = process.communicate()
+    assert "is back" in messages
+    assert get(job.number).state == "completed"
+
+
+def test_a_process_of_another_boot_is_not_mistaken_for_the_job(home: Path) -> None:
+    from hotloop.orchestrator.folder import JobFolder
+    from hotloop.orchestrator.queue import Queue
+
+    job = submit("train", "cartpole", "--steps", "4096", "--until", "none", "train.evaluate_episodes=0")
+    folder = JobFolder(home / "jobs" / str(job.number))
+    folder.path.mkdir(parents=True)
+    (folder.path / "process").write_text(f"{os.getpid()} 1 another-boot")
+    with Queue(None, home) as queue:
+        queue.change(job.number, ("queued",), "running", "", attempts=1, folder=str(folder.path))
+    process = start_work("--until-done")
+    process.communicate()
+    done = get(job.number)
+    assert (done.state, done.attempts, [death["cause"] for death in done.deaths]) == ("completed", 2, ["lost"])
