@@ -92,7 +92,8 @@ def test_counts_have_suffixes_everywhere(home: Path) -> None:
 
 
 def test_eval_refuses_numbers_that_make_no_sense(home: Path) -> None:
-    assert "--episodes is 0: expected 1 or more" in complaint("eval", "solved", "--episodes", "0")
+    assert "--episodes is 0: expected 1 to 10000000" in complaint("eval", "solved", "--episodes", "0")
+    assert "--episodes is 1000000000: expected 1 to" in complaint("eval", "solved", "--episodes", "1e9")
     assert "--seed is -1: expected" in complaint("eval", "solved", "--seed", "-1")
 
 

@@ -53,10 +53,12 @@ def evaluate(
     cliff-walking, taxi) is worked out exactly, with the share of states in which
     it acts optimally; --episodes or --stochastic play episodes there too.
     """
+    from hotloop.config.models import MOST_EPISODES
+
     exactly = episodes is None and not stochastic
     episodes = 100 if episodes is None else episodes
-    if episodes < 1:
-        raise UserError(f"--episodes is {episodes}: expected 1 or more")
+    if not 1 <= episodes <= MOST_EPISODES:
+        raise UserError(f"--episodes is {episodes}: expected 1 to {MOST_EPISODES}")
     if not 0 <= seed < 2**64:
         raise UserError(f"--seed is {seed}: expected 0 to 2**64 - 1")
 

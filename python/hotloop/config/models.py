@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Final, Literal, get_args
 
 from pydantic import (
     AfterValidator,
@@ -16,6 +16,8 @@ from pydantic import (
 
 from hotloop.text import parse_number
 
+# All of an evaluation's episodes are kept until its end.
+MOST_EPISODES: Final = 10_000_000
 Schedule = Literal["constant", "linear"]
 
 
@@ -359,7 +361,10 @@ class TrainConfig(Part):
     seed: int = Field(default=0, ge=0, lt=2**64, description="Random seed.")
     evaluate_every: int = Field(default=0, ge=0, description="Evaluation interval in iterations; 0: only at the end.")
     evaluate_episodes: int = Field(
-        default=100, ge=0, description="Episodes per evaluation, on separate envs; 0 disables evaluation."
+        default=100,
+        ge=0,
+        le=MOST_EPISODES,
+        description="Episodes per evaluation, on separate envs; 0 disables evaluation.",
     )
     evaluate_env: dict[str, Any] = Field(
         default={}, description="Env options of evaluations that differ: `train.evaluate_env.KEY=VALUE`."
