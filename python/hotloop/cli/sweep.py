@@ -72,6 +72,9 @@ def run(
     prior: Annotated[
         str | None, typer.Option("--from", metavar="SWEEP", help="Let the sampler know this sweep's trials.")
     ] = None,
+    store: Annotated[
+        str | None, typer.Option(metavar="URL", help="Store of runs: a file, postgresql://..., or none.")
+    ] = None,
     trust: TrustOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -114,7 +117,7 @@ def run(
                 note=tell,
             )
             with choose_view(as_json=as_json) as view:
-                is_done = finish(found, slots, view, interrupts)
+                is_done = finish(found, slots, view, interrupts, store)
                 view.end(found, is_done)
     except (ConfigError, TrainingError) as error:
         raise UserError(str(error)) from None

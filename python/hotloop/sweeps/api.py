@@ -11,6 +11,7 @@ from hotloop.errors import ConfigError, TrainingError
 if TYPE_CHECKING:
     from hotloop.sweeps.samplers import Observation
     from hotloop.sweeps.sweep import Listener, Sweep
+    from hotloop.training.interrupts import Interrupts
 
 
 def sweep(
@@ -28,6 +29,7 @@ def sweep(
     resume: str | Path | None = None,
     prior: str | Path | None = None,
     home: str | Path | None = None,
+    store: str | Path | None = None,
     trust: bool = False,
     progress: bool = True,
 ) -> Sweep:
@@ -51,6 +53,7 @@ def sweep(
         resume: Sweep to go on with: its path, its name or the beginning of it, or `last`.
         prior: Sweep whose trials the sampler knows from the start.
         home: Where sweeps and runs are kept; `HOTLOOP_HOME` or `~/.hotloop` by default.
+        store: Where sweeps and runs are listed, as for `train`.
         trust: Whether to execute code that a sweep given by `resume` names although it was not made here.
         progress: Whether to print progress.
 
@@ -77,7 +80,7 @@ def sweep(
         trust=trust,
     )
     with Interrupts() as interrupts:
-        if not finish(found, slots, PlainLines() if progress else Silent(), interrupts):
+        if not finish(found, slots, PlainLines() if progress else Silent(), interrupts, store):
             raise KeyboardInterrupt
     return found
 
@@ -136,16 +139,24 @@ def open_sweep(
     return found
 
 
-def finish(sweep: Sweep, slots: int | None, listener: Listener, interrupts: Any) -> bool:
+def finish(
+    sweep: Sweep, slots: int | None, listener: Listener, interrupts: Interrupts, store: str | Path | None = None
+) -> bool:
     """Run a sweep to its end, and bring its rows to the store; return False if it was interrupted."""
-    from hotloop.sweeps.sweep import run_sweep
+    from hotloop.sweeps.store_sync import StoreSync
+    from hotloop.sweeps.sweep import home_of_sweep, run_sweep
+    from hotloop.training.runs import find_store
 
     lag = sweep.definition.sweep.lag
     if slots is not None and not 1 <= slots <= lag:
         raise ConfigError(
             f"slots is {slots}: expected 1 to {lag}, the sweep's lag, which bounds the trials that run at once"
         )
-    return run_sweep(sweep, slots=slots, listener=listener, interrupts=interrupts)
+    with StoreSync(sweep, find_store(store, home_of_sweep(sweep.path))) as sync:
+        is_done = run_sweep(sweep, slots=slots, listener=listener, interrupts=interrupts)
+    if sync.failure is not None:
+        listener.note(f"the store does not have the newest trials: {sync.failure}")
+    return is_done
 
 
 def _prior(name: str | Path | None, home: str | Path | None, note: Callable[[str], object]) -> list[Observation]:

@@ -19,7 +19,7 @@ from hotloop.sweeps.definition import Definition
 from hotloop.sweeps.halving_sync import HalvingPlan, halving_trials
 from hotloop.sweeps.journal import SweepFolder
 from hotloop.sweeps.pbt import PbtPlan, pbt_trials
-from hotloop.sweeps.plans import Plan, TrialsPlan, confirm_plan, keep_plan
+from hotloop.sweeps.plans import Known, Plan, TrialsPlan, confirm_plan, keep_plan
 from hotloop.sweeps.results import Trial, importance, pareto_front, ranking, trial_of
 from hotloop.sweeps.samplers import make_sampler
 from hotloop.sweeps.settings import PBT
@@ -57,33 +57,12 @@ class Sweep:
     @property
     def trials(self) -> list[Trial]:
         """All trials that have results, by index; those that were confirmed with the values of fresh seeds."""
-        definition, known = self.definition, self.results
-        if definition.sampler == PBT:
-            found = pbt_trials(definition, known)
-        elif definition.sweep.prune.waits:
-            found = halving_trials(definition, known)
-        else:
-            lines = ((index, known.get(f"trial/{index}")) for index in range(definition.trials))
-            found = [trial_of(index, line) for index, line in lines if line is not None]
-        return [self._with_confirmation(trial) for trial in found]
-
-    def _with_confirmation(self, trial: Trial) -> Trial:
-        values = []
-        for number in range(self.definition.sweep.confirm.seeds):
-            line = self.results.get(f"confirm/{trial.index}/{number}")
-            if line is None or line["state"] != "completed":
-                # A trial that fails with a fresh seed is not confirmed.
-                return trial
-            values.append(line["evaluations"][0]["value"])
-        return replace(trial, confirmed=tuple(values))
+        return collect_trials(self.definition, self.results)
 
     @property
     def best(self) -> Trial | None:
         """The winner: the confirmed trial with the highest mean over fresh seeds."""
-        found = [trial for trial in ranking(self.trials) if trial.confirmed]
-        if found or self.definition.sweep.confirm.top:
-            return found[0] if found else None
-        return next(iter(ranking(self.trials)), None)
+        return best_of(self.definition, self.trials)
 
     @property
     def front(self) -> list[Trial]:
@@ -137,6 +116,37 @@ class Sweep:
         return keep_plan(self.name, self.definition, kept)
 
 
+def collect_trials(definition: Definition, known: Known) -> list[Trial]:
+    """Return the trials that results tell of, by index; those that were confirmed with the values of fresh seeds."""
+    if definition.sampler == PBT:
+        found = pbt_trials(definition, known)
+    elif definition.sweep.prune.waits:
+        found = halving_trials(definition, known)
+    else:
+        lines = ((index, known.get(f"trial/{index}")) for index in range(definition.trials))
+        found = [trial_of(index, line) for index, line in lines if line is not None]
+    return [replace(trial, confirmed=_confirmed(definition, known, trial.index)) for trial in found]
+
+
+def _confirmed(definition: Definition, known: Known, index: int) -> tuple[float, ...]:
+    """Return the values of a trial with all fresh seeds; none if one of them failed or is missing."""
+    values = []
+    for number in range(definition.sweep.confirm.seeds):
+        line = known.get(f"confirm/{index}/{number}")
+        if line is None or line["state"] != "completed":
+            return ()
+        values.append(line["evaluations"][0]["value"])
+    return tuple(values)
+
+
+def best_of(definition: Definition, trials: Sequence[Trial]) -> Trial | None:
+    """Return the winner: the confirmed trial with the highest mean over fresh seeds; any if none is to be confirmed."""
+    ranked = ranking(trials)
+    if definition.sweep.confirm.top:
+        ranked = [trial for trial in ranked if trial.confirmed]
+    return next(iter(ranked), None)
+
+
 class Listener(Protocol):
     """Follows a sweep."""
 
@@ -159,6 +169,12 @@ class Listener(Protocol):
         """Some time has passed."""
 
 
+def home_of_sweep(path: Path) -> Path:
+    """Return the home that a sweep's folder lies in, which its runs are made in, too."""
+    folder = path.absolute().parent
+    return folder.parent if folder.name == "sweeps" else home()
+
+
 def run_sweep(sweep: Sweep, *, slots: int | None, listener: Listener, interrupts: Interrupts | None = None) -> bool:
     """Run a sweep to its end; return False if it was interrupted before.
 
@@ -177,9 +193,7 @@ def run_sweep(sweep: Sweep, *, slots: int | None, listener: Listener, interrupts
         # Another process may have gone on with it since it was read.
         sweep.results = sweep.folder.results()
         listener.begin(sweep, slots)
-        # The home that the folder lies in, which runs are made in, too.
-        place = sweep.path.parent.parent if sweep.path.parent.name == "sweeps" else home()
-        with Workers(definition, slots, place, with_states=with_states) as workers:
+        with Workers(definition, slots, home_of_sweep(sweep.path), with_states=with_states) as workers:
             phases: tuple[tuple[str, Callable[[], Plan]], ...] = (
                 ("trials", sweep._trials_plan),
                 ("confirm", lambda: confirm_plan(definition, sweep.trials)),

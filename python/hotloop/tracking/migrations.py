@@ -184,4 +184,44 @@ _JOBS: Final = (
     "INSERT INTO orchestrator VALUES (1, '', '', 0, 0, '', 0, 0, 0, '{{}}')",
 )
 
-MIGRATIONS: list[tuple[str, ...]] = [_FIRST, _POSITIONS, _MARKS, _JOBS]
+# Sweeps and their trials, from the journals of sweeps. Settings, rungs and definitions are JSON.
+_SWEEPS: Final = (
+    """CREATE TABLE sweeps (
+        number {number},
+        path TEXT NOT NULL UNIQUE,
+        name TEXT NOT NULL,
+        host TEXT NOT NULL,
+        process BIGINT NOT NULL,
+        env TEXT NOT NULL,
+        sampler TEXT NOT NULL,
+        metric TEXT NOT NULL,
+        status TEXT NOT NULL,
+        created DOUBLE PRECISION NOT NULL,
+        seen DOUBLE PRECISION NOT NULL,
+        trials BIGINT NOT NULL,
+        best BIGINT,
+        best_value DOUBLE PRECISION,
+        best_low DOUBLE PRECISION,
+        best_high DOUBLE PRECISION,
+        definition TEXT NOT NULL,
+        facts TEXT NOT NULL
+    )""",
+    "CREATE INDEX sweeps_by_created ON sweeps (created)",
+    """CREATE TABLE trials (
+        sweep BIGINT NOT NULL REFERENCES sweeps (number) ON DELETE CASCADE,
+        trial BIGINT NOT NULL,
+        state TEXT NOT NULL,
+        value DOUBLE PRECISION,
+        confirmed DOUBLE PRECISION,
+        confirmed_low DOUBLE PRECISION,
+        confirmed_high DOUBLE PRECISION,
+        steps BIGINT NOT NULL,
+        cost DOUBLE PRECISION NOT NULL,
+        seconds DOUBLE PRECISION NOT NULL,
+        settings TEXT NOT NULL,
+        facts TEXT NOT NULL,
+        PRIMARY KEY (sweep, trial)
+    ) {clustered}""",
+)
+
+MIGRATIONS: list[tuple[str, ...]] = [_FIRST, _POSITIONS, _MARKS, _JOBS, _SWEEPS]
