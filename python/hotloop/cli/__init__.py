@@ -14,6 +14,7 @@ from hotloop.cli import (
     bench_faults,
     bench_orchestrator,
     bench_serve,
+    bench_sweep,
     bench_tabular,
     bench_tracking,
     bench_train,
@@ -68,6 +69,7 @@ bench.app.command("tabular")(bench_tabular.tabular)
 bench.app.command("faults")(bench_faults.faults)
 bench.app.command("serve")(bench_serve.serve)
 bench.app.command("orchestrator")(bench_orchestrator.orchestrator)
+bench.app.command("sweep")(bench_sweep.sweep)
 bench.app.command("tune")(bench_tune.tune)
 sweep.app.command("list")(sweep_results.show_list)
 sweep.app.command("show")(sweep_results.show)
