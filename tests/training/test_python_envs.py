@@ -91,7 +91,7 @@ def test_progress_is_shown_within_an_iteration_and_an_evaluation(
             beats.append("evaluation")
 
     heard: list[str] = []
-    monkeypatch.setattr("hotloop.training.trainer.PACE", 0.0)
+    monkeypatch.setattr("hotloop.training.reporter.PACE", 0.0)
     monkeypatch.setattr(SyncThread, "beat", lambda self: heard.append("beat"))
     shown = Shown()
     run = hotloop.train(COUNTER, steps=128, home=tmp_path, config=SMALL, callbacks=[shown])

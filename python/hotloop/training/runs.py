@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import os
 import re
 import secrets
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,7 +20,7 @@ from hotloop.envs.loader import short_name
 from hotloop.errors import CheckpointError, TrainingError
 from hotloop.files import UnreadableFileError, write_atomically
 from hotloop.text import measured, short
-from hotloop.training.checkpoint import FIRST, FOLDER, RECOVERY, check_folder, load_first
+from hotloop.training.checkpoint import FIRST, FOLDER, RECOVERY, check_folder, checkpoint_paths, load_first
 from hotloop.training.trust import forget, remember
 
 if TYPE_CHECKING:
@@ -213,6 +214,20 @@ class RunFolder:
             **self._covered,
         }
         write_atomically(self.path / STATUS, files.seal(full))
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[None]:
+        """Turn disk errors into a `TrainingError` that says how to go on; files written before are intact."""
+        try:
+            yield
+        except OSError as error:
+            saved = checkpoint_paths(self.checkpoints)
+            last = f"its checkpoint at step {saved[-1].name}" if saved else "its start"
+            where = error.filename2 or error.filename or self.path
+            raise TrainingError(
+                f"cannot write to {where}: {error.strerror or error}. Once that is settled the run can be "
+                f"resumed from {last}: hotloop train --resume {self.path.name}"
+            ) from error
 
     def release(self) -> None:
         """Unlock the folder."""
