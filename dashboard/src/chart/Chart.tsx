@@ -5,6 +5,7 @@ import type { Evaluation, RunEvent, SeriesEntry } from "../api/types";
 import { useDark } from "../state/preferences";
 import type { ChartView, XAxis } from "../state/url";
 import { clock, dateTime, duration, short, whole } from "../ui/format";
+import { ScrollRegion } from "../ui/Table";
 import { ChartMenu } from "./ChartMenu";
 import { nearest, type Reading, readingAt } from "./data";
 import { type LineStyle, lineStyle } from "./palette";
@@ -336,8 +337,7 @@ function placePulse(
 
 function ChartTable({ entries, x }: { entries: readonly SeriesEntry[]; x: XAxis }) {
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard
-    <section className="chart-table scroll" tabIndex={0} aria-label="Values of the chart">
+    <ScrollRegion className="chart-table" label="Values of the chart">
       <table>
         <thead>
           <tr>
@@ -364,6 +364,6 @@ function ChartTable({ entries, x }: { entries: readonly SeriesEntry[]; x: XAxis 
           )}
         </tbody>
       </table>
-    </section>
+    </ScrollRegion>
   );
 }

@@ -1,4 +1,4 @@
-/** What all charts of a page share: the x-axis, smoothing and the window. */
+/** Settings that all charts of a page share: the x-axis, smoothing and the window. */
 import { type ChartView, type Update, X_AXES, type XAxis } from "../state/url";
 import { formatX } from "./Chart";
 

@@ -73,7 +73,7 @@ export function toCsv(header: readonly string[], rows: readonly (readonly unknow
 
 export const SERIES_HEADER = ["series", "metric", "x_first", "x_last", "mean", "low", "high", "count", "smooth", "n"];
 
-/** What a chart shows, row by row. */
+/** The content of a chart, row by row. */
 export function seriesRows(entries: readonly SeriesEntry[]): unknown[][] {
   return entries.flatMap((entry) =>
     entry.last.map((last, at) => [

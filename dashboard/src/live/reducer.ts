@@ -1,4 +1,4 @@
-/** What an event of the server's stream does to the data that pages hold. Pure: the stream itself is in `stream.ts`. */
+/** Effects of the server's events on the data that pages hold. Pure: the stream itself is in `stream.ts`. */
 import type { RunRow, RunsPage, SeriesEntry } from "../api/types";
 
 export type LivePoint = [step: number, time: number, value: number | null];

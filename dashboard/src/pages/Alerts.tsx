@@ -9,6 +9,7 @@ import { type Fields, flag, text, useView } from "../state/url";
 import { age, dateTime, whole } from "../ui/format";
 import { useNow, useTitle } from "../ui/hooks";
 import { Empty, Loaded } from "../ui/states";
+import { Head, ScrollRegion } from "../ui/Table";
 import { aroundStep } from "./run/Events";
 
 const FIELDS: Fields<{ kind: string; muted: boolean }> = { kind: text(), muted: flag() };
@@ -78,25 +79,9 @@ export default function Alerts() {
               {shown.length === 0 ? (
                 <Empty>{all.length ? "All alerts are muted or of another kind." : "No run has raised an alert."}</Empty>
               ) : (
-                <section
-                  className="scroll"
-                  aria-label="Alerts"
-                  // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard
-                  tabIndex={0}
-                >
+                <ScrollRegion label="Alerts">
                   <table>
-                    <thead>
-                      <tr>
-                        <th scope="col">When</th>
-                        <th scope="col">Kind</th>
-                        <th scope="col">Run</th>
-                        <th scope="col">What</th>
-                        <th scope="col" className="num">
-                          Step
-                        </th>
-                        <th scope="col">Mute</th>
-                      </tr>
-                    </thead>
+                    <Head columns={["When", "Kind", "Run", "What", { num: "Step" }, "Mute"]} />
                     <tbody>
                       {shown.map((alert) => (
                         <tr key={alert.number} className={alert.seen ? undefined : "unseen"}>
@@ -134,7 +119,7 @@ export default function Alerts() {
                       ))}
                     </tbody>
                   </table>
-                </section>
+                </ScrollRegion>
               )}
             </>
           );

@@ -23,7 +23,9 @@ import {
 } from "../state/url";
 import { plain, short, whole } from "../ui/format";
 import { useTitle } from "../ui/hooks";
+import { Select } from "../ui/Select";
 import { Empty, Loaded } from "../ui/states";
+import { RunColumns, ScrollRegion, SettingColumns } from "../ui/Table";
 import { Parallel, Scatter } from "./compare/Keys";
 
 const STATS = ["mean", "median", "iqm"] as const;
@@ -119,28 +121,8 @@ export default function Compare() {
         </label>
         {isGrouped && (
           <>
-            <label>
-              Line{" "}
-              <select
-                value={view.stat}
-                onChange={(event) => update({ stat: event.target.value as CompareView["stat"] })}
-              >
-                {STATS.map((name) => (
-                  <option key={name}>{name}</option>
-                ))}
-              </select>
-            </label>
-            <label>
-              Band{" "}
-              <select
-                value={view.band}
-                onChange={(event) => update({ band: event.target.value as CompareView["band"] })}
-              >
-                {BANDS.map((name) => (
-                  <option key={name}>{name}</option>
-                ))}
-              </select>
-            </label>
+            <Select label="Line" value={view.stat} choices={STATS} onChange={(stat) => update({ stat })} />
+            <Select label="Band" value={view.band} choices={BANDS} onChange={(band) => update({ band })} />
           </>
         )}
       </header>
@@ -263,12 +245,7 @@ function Results({ comparison, slots }: { comparison: Comparison; slots: readonl
   return (
     <>
       <h2>Results</h2>
-      <section
-        className="scroll"
-        aria-label="Results"
-        // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard
-        tabIndex={0}
-      >
+      <ScrollRegion label="Results">
         <table>
           <caption>
             Best evaluation with its 95 % interval, and the probability that the row is better than the column
@@ -316,7 +293,7 @@ function Results({ comparison, slots }: { comparison: Comparison; slots: readonl
             ))}
           </tbody>
         </table>
-      </section>
+      </ScrollRegion>
     </>
   );
 }
@@ -332,32 +309,16 @@ function FirstDifference({ comparison }: { comparison: Comparison }) {
       ) : (
         <>
           <p>All records are equal before step {whole(first.step)}; there the first values differ:</p>
-          <div className="scroll">
-            <table>
-              <thead>
-                <tr>
-                  <th scope="col">Metric</th>
-                  {comparison.runs.map((run) => (
-                    <th key={run.id} scope="col" className="num">
-                      <bdi>{run.name}</bdi>
-                    </th>
-                  ))}
-                </tr>
-              </thead>
-              <tbody>
-                {first.metrics.map(({ name, values }) => (
-                  <tr key={name}>
-                    <th scope="row">{name}</th>
-                    {values.map((value, index) => (
-                      <td key={index} className="num">
-                        {value === null ? "–" : String(value)}
-                      </td>
-                    ))}
-                  </tr>
-                ))}
-              </tbody>
-            </table>
-          </div>
+          <RunColumns
+            label="First difference"
+            of="Metric"
+            className="num"
+            runs={comparison.runs}
+            rows={first.metrics.map(({ name, values }) => ({
+              name,
+              values: values.map((value) => (value === null ? "–" : String(value))),
+            }))}
+          />
         </>
       )}
     </>
@@ -371,37 +332,7 @@ function Settings({ comparison }: { comparison: Comparison }) {
       {comparison.settings.length === 0 ? (
         <Empty>None, seeds aside.</Empty>
       ) : (
-        <section
-          className="scroll"
-          aria-label="Settings that differ"
-          // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard
-          tabIndex={0}
-        >
-          <table>
-            <thead>
-              <tr>
-                <th scope="col">Setting</th>
-                {comparison.runs.map((run) => (
-                  <th key={run.id} scope="col">
-                    <bdi>{run.name}</bdi>
-                  </th>
-                ))}
-              </tr>
-            </thead>
-            <tbody>
-              {comparison.settings.map(({ key, values }) => (
-                <tr key={key}>
-                  <th scope="row">{key}</th>
-                  {values.map((value, index) => (
-                    <td key={index}>
-                      <bdi>{plain(value)}</bdi>
-                    </td>
-                  ))}
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </section>
+        <SettingColumns runs={comparison.runs} settings={comparison.settings} />
       )}
     </>
   );

@@ -33,7 +33,7 @@ const FIELDS: Fields<RunsView> = {
   runs: slots(),
 };
 
-/** What the table shows: a run, or a group of seeds that can be unfolded. */
+/** A row of the table: a run, or a group of seeds that can be unfolded. */
 type Line = { kind: "run"; run: RunRow } | { kind: "group"; group: Group };
 
 export function Runs() {

@@ -6,6 +6,7 @@ import { bytes, duration, short } from "../ui/format";
 import { useNow, useTitle } from "../ui/hooks";
 import { StatusDot } from "../ui/StatusDot";
 import { Empty, Loaded } from "../ui/states";
+import { Head, ScrollRegion } from "../ui/Table";
 
 export default function System() {
   useTitle("System");
@@ -93,33 +94,20 @@ export default function System() {
           groups.length === 0 ? (
             <Empty>No run has recorded its speed yet.</Empty>
           ) : (
-            <section
-              className="scroll"
-              aria-label="Training speed"
-              // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard
-              tabIndex={0}
-            >
+            <ScrollRegion label="Training speed">
               <table>
-                <thead>
-                  <tr>
-                    <th scope="col">Env</th>
-                    <th scope="col">Learner</th>
-                    <th scope="col">Version</th>
-                    <th scope="col" className="num">
-                      Runs
-                    </th>
-                    <th scope="col" className="num">
-                      Steps/s
-                    </th>
-                    <th scope="col" className="num">
-                      Fastest
-                    </th>
-                    <th scope="col" className="num">
-                      Cores
-                    </th>
-                    <th scope="col">Time</th>
-                  </tr>
-                </thead>
+                <Head
+                  columns={[
+                    "Env",
+                    "Learner",
+                    "Version",
+                    { num: "Runs" },
+                    { num: "Steps/s" },
+                    { num: "Fastest" },
+                    { num: "Cores" },
+                    "Time",
+                  ]}
+                />
                 <tbody>
                   {groups.map((group) => (
                     <tr key={`${group.env} ${group.learner} ${group.version}`}>
@@ -142,7 +130,7 @@ export default function System() {
                   ))}
                 </tbody>
               </table>
-            </section>
+            </ScrollRegion>
           )
         }
       </Loaded>

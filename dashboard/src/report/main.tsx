@@ -7,9 +7,10 @@ import { lineStyle } from "../chart/palette";
 import { sections } from "../pages/run/sections";
 import { useDark } from "../state/preferences";
 import { CHART_FIELDS, type ChartView, readView } from "../state/url";
-import { dateTime, duration, plain, short, whole } from "../ui/format";
+import { dateTime, duration, short, whole } from "../ui/format";
 import { StatusDot } from "../ui/StatusDot";
 import { Empty } from "../ui/states";
+import { Head, SettingColumns } from "../ui/Table";
 import { Player } from "../watch/Player";
 import "uplot/dist/uPlot.min.css";
 import "../styles.css";
@@ -34,28 +35,18 @@ function Report({ data }: { data: ReportData }) {
       </header>
       <section className="scroll" aria-label="Runs">
         <table>
-          <thead>
-            <tr>
-              <th scope="col">Run</th>
-              <th scope="col">Status</th>
-              <th scope="col">Env</th>
-              <th scope="col" className="num">
-                Seed
-              </th>
-              <th scope="col" className="num">
-                Steps
-              </th>
-              <th scope="col" className="num">
-                Return
-              </th>
-              <th scope="col" className="num">
-                Best
-              </th>
-              <th scope="col" className="num">
-                Took
-              </th>
-            </tr>
-          </thead>
+          <Head
+            columns={[
+              "Run",
+              "Status",
+              "Env",
+              { num: "Seed" },
+              { num: "Steps" },
+              { num: "Return" },
+              { num: "Best" },
+              { num: "Took" },
+            ]}
+          />
           <tbody>
             {data.runs.map((run, index) => (
               <tr key={run.id}>
@@ -111,32 +102,7 @@ function Report({ data }: { data: ReportData }) {
       {data.settings.length > 0 && (
         <>
           <h2>Settings that differ</h2>
-          <div className="scroll">
-            <table>
-              <thead>
-                <tr>
-                  <th scope="col">Setting</th>
-                  {data.runs.map((run) => (
-                    <th key={run.id} scope="col">
-                      <bdi>{run.name}</bdi>
-                    </th>
-                  ))}
-                </tr>
-              </thead>
-              <tbody>
-                {data.settings.map(({ key, values }) => (
-                  <tr key={key}>
-                    <th scope="row">{key}</th>
-                    {values.map((value, index) => (
-                      <td key={index}>
-                        <bdi>{plain(value)}</bdi>
-                      </td>
-                    ))}
-                  </tr>
-                ))}
-              </tbody>
-            </table>
-          </div>
+          <SettingColumns runs={data.runs} settings={data.settings} />
         </>
       )}
       <h2>Repeat it</h2>

@@ -15,7 +15,7 @@ describe("the filter box", () => {
     expect(parseFilter('name="my run"')).toEqual({ where: ["name=my run"], q: "" });
   });
 
-  it("shows what it was told", () => {
+  it("shows the conditions that it holds", () => {
     const word = fc.stringMatching(/^[a-z]{1,8}$/);
     const condition = fc
       .tuple(word, fc.constantFrom("=", "!=", ">=", "<"), fc.array(word, { minLength: 1, maxLength: 3 }))

@@ -6,6 +6,7 @@ import type { Comparison, RunDetail } from "../../api/types";
 import { lineStyle } from "../../chart/palette";
 import { useDark } from "../../state/preferences";
 import { plain, short } from "../../ui/format";
+import { ScrollRegion } from "../../ui/Table";
 import { type Axis, toAxis } from "./axis";
 
 const format = (value: unknown) => (typeof value === "number" ? short(value) : plain(value));
@@ -49,12 +50,7 @@ export function Parallel({ comparison, slots, front, onFront }: ParallelProps) {
   return (
     <>
       <h2>Parallel coordinates</h2>
-      <section
-        className="scroll"
-        aria-label="Parallel coordinates"
-        // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard
-        tabIndex={0}
-      >
+      <ScrollRegion label="Parallel coordinates">
         <svg
           width={width}
           height={height}
@@ -99,7 +95,7 @@ export function Parallel({ comparison, slots, front, onFront }: ParallelProps) {
             );
           })}
         </svg>
-      </section>
+      </ScrollRegion>
     </>
   );
 }

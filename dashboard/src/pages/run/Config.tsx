@@ -3,6 +3,7 @@ import { useState } from "react";
 import type { RunDetail } from "../../api/types";
 import { plain } from "../../ui/format";
 import { Empty } from "../../ui/states";
+import { Facts, Head } from "../../ui/Table";
 
 export function Config({ run }: { run: RunDetail }) {
   const [search, setSearch] = useState("");
@@ -30,13 +31,7 @@ export function Config({ run }: { run: RunDetail }) {
       ) : (
         <div className="scroll">
           <table>
-            <thead>
-              <tr>
-                <th scope="col">Setting</th>
-                <th scope="col">Value</th>
-                <th scope="col">Default</th>
-              </tr>
-            </thead>
+            <Head columns={["Setting", "Value", "Default"]} />
             <tbody>
               {changed.map(({ key, value, default: usual }) => (
                 <tr key={key}>
@@ -56,36 +51,14 @@ export function Config({ run }: { run: RunDetail }) {
           <summary>
             <h2>{part}</h2>
           </summary>
-          <table>
-            <tbody>
-              {values.map(([key, value]) => (
-                <tr key={key}>
-                  <th scope="row">{key}</th>
-                  <td>
-                    <bdi>{plain(value)}</bdi>
-                  </td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
+          <Facts entries={values} />
         </details>
       ))}
       <details className="section">
         <summary>
           <h2>Provenance</h2>
         </summary>
-        <table>
-          <tbody>
-            {Object.entries(run.facts).map(([key, value]) => (
-              <tr key={key}>
-                <th scope="row">{key}</th>
-                <td>
-                  <bdi>{plain(value)}</bdi>
-                </td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
+        <Facts entries={Object.entries(run.facts)} />
       </details>
     </div>
   );

@@ -7,6 +7,7 @@ import type { RunDetail } from "../../api/types";
 import { levelOf } from "../../chart/plot";
 import { dateTime, plain, whole } from "../../ui/format";
 import { Empty, Loaded } from "../../ui/states";
+import { Head } from "../../ui/Table";
 
 /** A window of the curve around a step, wide enough for change points to show. */
 export function aroundStep(step: number, steps: number): string {
@@ -38,16 +39,7 @@ export function Events({ run }: { run: RunDetail }) {
             </div>
             <div className="scroll">
               <table>
-                <thead>
-                  <tr>
-                    <th scope="col" className="num">
-                      Step
-                    </th>
-                    <th scope="col">When</th>
-                    <th scope="col">Kind</th>
-                    <th scope="col">What</th>
-                  </tr>
-                </thead>
+                <Head columns={[{ num: "Step" }, "When", "Kind", "What"]} />
                 <tbody>
                   {shown.map((event) => (
                     <tr key={event.number}>

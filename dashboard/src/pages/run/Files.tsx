@@ -5,6 +5,7 @@ import { api, exportUrl, replayFileUrl } from "../../api/client";
 import type { RunDetail } from "../../api/types";
 import { bytes, dateTime, short, whole } from "../../ui/format";
 import { Empty, Loaded } from "../../ui/states";
+import { Head } from "../../ui/Table";
 
 export function Files({ run }: { run: RunDetail }) {
   const checkpoints = useQuery({ queryKey: ["checkpoints", run.id], queryFn: () => api.checkpoints(run.id) });
@@ -31,19 +32,7 @@ export function Files({ run }: { run: RunDetail }) {
           ) : (
             <div className="scroll">
               <table>
-                <thead>
-                  <tr>
-                    <th scope="col" className="num">
-                      Step
-                    </th>
-                    <th scope="col">Saved</th>
-                    <th scope="col">Holds</th>
-                    <th scope="col" className="num">
-                      Size
-                    </th>
-                    <th scope="col">Watch</th>
-                  </tr>
-                </thead>
+                <Head columns={[{ num: "Step" }, "Saved", "Holds", { num: "Size" }, "Watch"]} />
                 <tbody>
                   {all.map((checkpoint) => (
                     <tr key={checkpoint.name}>

@@ -12,6 +12,7 @@ import { CHART_FIELDS, readView } from "../../state/url";
 import { age, bytes, duration, plain, short, whole } from "../../ui/format";
 import { useNow } from "../../ui/hooks";
 import { Empty, Loaded } from "../../ui/states";
+import { Head, ScrollRegion } from "../../ui/Table";
 
 const VIEW = { ...readView(CHART_FIELDS, new URLSearchParams()), x: "time" as const };
 const STEPS = readView(CHART_FIELDS, new URLSearchParams());
@@ -195,33 +196,20 @@ function Workers({ resources }: { resources: Resource[] }) {
   return (
     <>
       <h2>Env workers</h2>
-      <section
-        className="scroll"
-        aria-label="Env workers"
-        // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard
-        tabIndex={0}
-      >
+      <ScrollRegion label="Env workers">
         <table>
-          <thead>
-            <tr>
-              <th scope="col">Worker</th>
-              <th scope="col">State</th>
-              <th scope="col" className="num">
-                Restarts
-              </th>
-              <th scope="col" className="num">
-                Faults
-              </th>
-              <th scope="col" className="num">
-                CPU
-              </th>
-              <th scope="col" className="num">
-                Memory
-              </th>
-              <th scope="col">Last seen</th>
-              <th scope="col">Last fault</th>
-            </tr>
-          </thead>
+          <Head
+            columns={[
+              "Worker",
+              "State",
+              { num: "Restarts" },
+              { num: "Faults" },
+              { num: "CPU" },
+              { num: "Memory" },
+              "Last seen",
+              "Last fault",
+            ]}
+          />
           <tbody>
             {resources.map(({ who, cpu, memory, time, facts }) => (
               <tr key={who}>
@@ -242,7 +230,7 @@ function Workers({ resources }: { resources: Resource[] }) {
             ))}
           </tbody>
         </table>
-      </section>
+      </ScrollRegion>
     </>
   );
 }

@@ -8,6 +8,7 @@ import { levelOf } from "../../chart/plot";
 import type { ChartView } from "../../state/url";
 import { short, whole } from "../../ui/format";
 import { Empty, Loaded } from "../../ui/states";
+import { Head } from "../../ui/Table";
 
 interface Props {
   run: RunDetail;
@@ -63,23 +64,15 @@ export function Why({ run, from, to, onStep, onClose }: Props) {
               {changes.length > 0 && (
                 <table>
                   <caption>Change points, the clearest first</caption>
-                  <thead>
-                    <tr>
-                      <th scope="col">Metric</th>
-                      <th scope="col" className="num">
-                        Step
-                      </th>
-                      <th scope="col" className="num">
-                        Before
-                      </th>
-                      <th scope="col" className="num">
-                        After
-                      </th>
-                      <th scope="col" className="num" title="Change in standard errors">
-                        Score
-                      </th>
-                    </tr>
-                  </thead>
+                  <Head
+                    columns={[
+                      "Metric",
+                      { num: "Step" },
+                      { num: "Before" },
+                      { num: "After" },
+                      { num: "Score", title: "Change in standard errors" },
+                    ]}
+                  />
                   <tbody>
                     {changes.slice(0, 2 * MOST).map((change) => (
                       <tr key={change.metric}>
