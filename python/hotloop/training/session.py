@@ -25,7 +25,7 @@ from hotloop.training.iteration_stats import IterationStats
 from hotloop.training.manifest import check_fit, check_ownership, identity, manifest
 from hotloop.training.opponents import Opponents
 from hotloop.training.session_protocol import Summary
-from hotloop.training.sources import Source, make_runner, make_source
+from hotloop.training.sources import Iterations, Source, make_runner, make_source
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -203,7 +203,7 @@ class Session:
     def advance(self, count: int, seconds: float, heartbeat: Heartbeat | None = None) -> None:
         """Run up to `count` iterations, which share their settings; none starts after `seconds`."""
         start = time.perf_counter()
-        result = self.source.advance(self.learner, self.settings_now(), count, seconds, heartbeat)
+        result = self.source.advance(self.learner, Iterations(self.settings_now(), count, seconds, heartbeat))
         self.counters.add(IterationStats.from_ppo(result, time.perf_counter() - start))
 
     def gather(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hotloop import _core
@@ -24,6 +25,20 @@ if TYPE_CHECKING:
 
 # Rows of a group; one thread runs a group for the whole horizon.
 _GROUP_ROWS = 64
+
+
+@dataclass(frozen=True)
+class Iterations:
+    """Iterations to run in one call."""
+
+    settings: dict[str, Any]
+    """Hyperparameters, equal for all of them."""
+    count: int
+    """How many at most."""
+    seconds: float
+    """None starts later than this."""
+    heartbeat: Heartbeat | None = None
+    """Called with the steps so far while an iteration waits for Python envs."""
 
 
 class Source(Protocol):
@@ -66,15 +81,8 @@ class Source(Protocol):
     def reset(self, seed: int, attempt: int) -> None:
         """Start a new episode in every env."""
 
-    def advance(
-        self,
-        learner: Learner,
-        settings: dict[str, Any],
-        count: int,
-        seconds: float,
-        heartbeat: Heartbeat | None = None,
-    ) -> dict[str, Any]:
-        """Run up to `count` iterations with equal settings; none starts after `seconds`."""
+    def advance(self, learner: Learner, work: Iterations) -> dict[str, Any]:
+        """Run iterations; return what the learner reports of them."""
 
     def episodes(self) -> _core._Episodes:
         """Return the episodes that finished since the last call."""
@@ -167,20 +175,13 @@ class NativeSource:
         self._pool.seed(seed, attempt)
         self._pool.reset()
 
-    def advance(
-        self,
-        learner: Learner,
-        settings: dict[str, Any],
-        count: int,
-        seconds: float,
-        heartbeat: Heartbeat | None = None,
-    ) -> dict[str, Any]:
+    def advance(self, learner: Learner, work: Iterations) -> dict[str, Any]:
         """Run iterations; in debug mode one, in parts, with every array checked."""
         if self._debug:
             from hotloop.ppo.debug import iterate_checked
 
-            return iterate_checked(learner, self._pool, settings)
-        return learner.iterate(self._pool, settings, count, seconds)
+            return iterate_checked(learner, self._pool, work.settings)
+        return learner.iterate(self._pool, work.settings, work.count, work.seconds)
 
     def episodes(self) -> _core._Episodes:
         """Return the episodes that finished since the last call."""
@@ -258,21 +259,14 @@ class RunnerSource:
         self._observed = self.runner.reset()
         self._collector = None
 
-    def advance(
-        self,
-        learner: Learner,
-        settings: dict[str, Any],
-        count: int,
-        seconds: float,
-        heartbeat: Heartbeat | None = None,
-    ) -> dict[str, Any]:
+    def advance(self, learner: Learner, work: Iterations) -> dict[str, Any]:
         """Run one iteration."""
         from hotloop.ppo.collector import RunnerCollector
 
         if self._collector is None:
             assert self._observed is not None
             self._collector = RunnerCollector(learner, self.runner, *self._observed)
-        return self._collector.iterate(settings, heartbeat)
+        return self._collector.iterate(work.settings, work.heartbeat)
 
     def episodes(self) -> _core._Episodes:
         """Return the episodes that finished since the last call."""
