@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import hotloop
-from tests.playing import VARIANTS, label, play
+from tests.trajectories import VARIANTS, label, play
 
 KEPT = Path(__file__).parent / "data" / "checksums.json"
 # Whole vectors and a rest, for every width.

@@ -169,7 +169,7 @@ _OF_RUNNER = set(inspect.signature(make_vec).parameters) - {"env", "num_envs", "
 
 
 def make_gymnasium_vec(num_envs: int, native_name: str, **keywords: Any) -> Runner:
-    """What `gymnasium.make_vec("hotloop/...")` calls: keywords that are not the runner's are options of the env."""
+    """Entry point of `gymnasium.make_vec("hotloop/...")`: keywords that are not the runner's are options of the env."""
     of_runner = {name: keywords.pop(name) for name in _OF_RUNNER & keywords.keys()}
     options = {**keywords.pop("options", {}), **keywords}
     if "max_episode_steps" in options:

@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, expect, sync_playwright
 
 from tests.browser.visitor import Visitor
 from tests.server.conftest import served, trained  # noqa: F401
-from tests.server.serving import Server, serving
+from tests.server.live_server import Server, serving
 
 # A page that is slow on a busy machine is not a bug.
 expect.set_options(timeout=60_000)

@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.browser.conftest import ARGUMENTS
 from tests.browser.visitor import Visitor, chart
-from tests.server.serving import serving, train
+from tests.server.live_server import serving, train
 
 FRAMES = 40
 

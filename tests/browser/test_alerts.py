@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.visitor import Visitor
-from tests.server.serving import Server, train
+from tests.server.live_server import Server, train
 
 
 @pytest.fixture

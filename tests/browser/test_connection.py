@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.visitor import Visitor, wait_until
-from tests.server.serving import Server, serving, train
+from tests.server.live_server import Server, serving, train
 
 
 @pytest.mark.full

@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 
 from tests.browser.test_watch import picture, shown_step
 from tests.browser.visitor import Visitor, axe_violations, chart, wait_until
-from tests.server.serving import train
+from tests.server.live_server import train
 
 
 def test_a_report_is_one_file_that_needs_no_network(visitor: Visitor, repository: Path, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.visitor import Visitor, chart, wait_until
-from tests.server.serving import Server, train
+from tests.server.live_server import Server, train
 
 
 def run_id(server: Server, name: str) -> str:
@@ -121,7 +121,7 @@ def test_why_did_it_change_ranks_metrics_and_leads_to_the_policy(reader: Visitor
 
 
 def test_without_the_token_nothing_can_be_changed_and_the_page_offers_to_sign_in(reader: Visitor) -> None:
-    from tests.server.serving import TOKEN
+    from tests.server.live_server import TOKEN
 
     page = reader.open("/runs/seed-1")
     expect(page.get_by_role("tab", name="Curves")).to_be_visible()

@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.visitor import Visitor
-from tests.server.serving import Server, train
+from tests.server.live_server import Server, train
 
 
 def names(page: Page) -> list[str]:

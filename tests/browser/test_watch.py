@@ -4,7 +4,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.visitor import Visitor, wait_until
-from tests.server.serving import train
+from tests.server.live_server import train
 
 
 def shown_step(page: Page) -> int:
@@ -12,7 +12,7 @@ def shown_step(page: Page) -> int:
 
 
 def picture(page: Page, index: int = 0) -> str:
-    """What is on the canvas, as data."""
+    """Return the canvas as data."""
     found: str = page.locator("canvas[role=img]").nth(index).evaluate("canvas => canvas.toDataURL()")
     return found
 

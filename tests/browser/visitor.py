@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from playwright.sync_api import Browser, Dialog, Page, expect
 
-from tests.server.serving import TOKEN, Server
+from tests.server.live_server import TOKEN, Server
 
 # What a browser reports when a server is stopped under it, or answers with an error that the page shows.
 _EXPECTED = (
@@ -95,7 +95,7 @@ def chart(page: Page, metric: str) -> Any:
 
 
 def axe_violations(page: Page, repository: Path) -> list[str]:
-    """What axe-core finds against WCAG 2.2 AA."""
+    """Return the violations of WCAG 2.2 AA that axe-core finds."""
     page.evaluate((repository / "dashboard/node_modules/axe-core/axe.min.js").read_text())
     tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
     result = page.evaluate("tags => axe.run(document, {runOnly: tags})", tags)

@@ -85,7 +85,7 @@ def test_a_video_is_written(home: Path, tmp_path: Path, kind: str) -> None:
 
 
 def on_a_terminal(*arguments: str, keys: bytes) -> str:
-    """What `hotloop ARGUMENTS` shows on a terminal on which these keys are pressed, each after something was shown."""
+    """Output of `hotloop ARGUMENTS` on a terminal on which these keys are pressed, each after something was shown."""
     leader, follower = pty.openpty()
     command = [sys.executable, "-m", "hotloop", *arguments]
     process = subprocess.Popen(

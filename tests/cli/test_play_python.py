@@ -12,7 +12,7 @@ import pytest
 from tests.cli.command import complaint, hotloop, hotloop_json
 from tests.cli.test_play import on_a_terminal
 
-WALKS = "tests.episodes.walking:"
+WALKS = "tests.episodes.walks:"
 
 
 @pytest.fixture(scope="module")
@@ -162,7 +162,10 @@ def test_missing_packages_are_named(tmp_path: Path, package: str, arguments: lis
         ([f"{WALKS}Blind", "--video", "x.gif"], "renders no images (its metadata lists no render mode 'rgb_array')"),
         ([f"{WALKS}bare", "--video", "x.gif"], "bare takes no render_mode: add that parameter"),
         ([f"{WALKS}Walk", "env.fail=size", "--video", "x.gif"], "picture 2 is 45x33, those before were 45x31"),
-        (["walks", "env.wide=true"], "the policy of walks does not fit tests.episodes.walking:Walk with env.wide=true"),
+        (
+            ["walks", "env.wide=true"],
+            "the policy of walks does not fit tests.episodes.walks:Walk with env.wide=true",
+        ),
     ],
 )
 def test_mistakes_are_errors_with_a_message(home: Path, arguments: list[str], words: str) -> None:
@@ -173,7 +176,7 @@ def test_envs_that_do_not_show_themselves_say_why() -> None:
     blind = hotloop("play", f"{WALKS}Blind", "--steps", "1")
     assert "has no render modes" in blind.stderr
     bare = hotloop("play", f"{WALKS}bare", "--steps", "1")
-    assert "The factory of tests.episodes.walking:bare takes no render_mode" in bare.stderr
+    assert "The factory of tests.episodes.walks:bare takes no render_mode" in bare.stderr
 
 
 def test_pygame_does_not_greet_among_json(tmp_path: Path) -> None:

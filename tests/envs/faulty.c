@@ -64,13 +64,13 @@ static int32_t explain(int32_t status, char *text, uint64_t room) {
 #ifdef PLAY
 static void play(uint64_t count, void *states, const hotloop_value *options, const hotloop_rng *rngs, const void *actions,
                  float *terms, uint8_t *terminated, float *metrics, void *observations, uint8_t *masks, uint8_t *valid,
-                 const uint32_t *waiting, int32_t *told) {
+                 const uint32_t *waiting, int32_t *results) {
     for (uint64_t i = 0; i < count; i++) {
         if (waiting[i]) continue;
         me *state = (me *)states + i;
         const int32_t *choices = (const int32_t *)actions + 4 * i;
-        told[2 * i] = step(state, options, rngs + i, choices, terms + 2 * i, terminated + 2 * i, metrics);
-        told[2 * i + 1] = observe(state, options, (float *)observations + 2 * i, masks + 10 * i, valid + 2 * i);
+        results[2 * i] = step(state, options, rngs + i, choices, terms + 2 * i, terminated + 2 * i, metrics);
+        results[2 * i + 1] = observe(state, options, (float *)observations + 2 * i, masks + 10 * i, valid + 2 * i);
     }
 }
 #endif

@@ -70,7 +70,7 @@ def simulate(actions: Any, map_seed: int, seed: int) -> dict[str, Any]:
 
 
 def step_zoo(actions: Any, map_seed: int, seed: int) -> dict[str, Any]:
-    """What an episode of the PettingZoo class brings; its maps count the resets before, of which an adapter has one."""
+    """Return an episode of the PettingZoo class; its maps count the resets before, of which an adapter has one."""
     env = zoo(map_seed)
     env.reset(seed=0)
     by_agent, _ = env.reset(seed=seed)

@@ -23,12 +23,12 @@ def make(factory: str, num_envs: int = 2, **options: Any) -> Any:
 
 
 def play(runner: Any, steps: int, seed: int) -> list[Any]:
-    """Random actions; what every step brought, the first observation first."""
+    """Return the results of steps with random actions, the first observation first."""
     rng = np.random.default_rng(1)
-    brought = [runner.reset(seed=seed)[0]]
+    results = [runner.reset(seed=seed)[0]]
     for _ in range(steps):
-        brought.extend(runner.step(rng.integers(0, 5, runner.num_envs))[:4])
-    return brought
+        results.extend(runner.step(rng.integers(0, 5, runner.num_envs))[:4])
+    return results
 
 
 def check_episode(runner: Any, actions: Any, result: dict[str, Any]) -> None:
@@ -72,9 +72,9 @@ def test_seeds_decide_on_maps_whatever_was_played_before() -> None:
 
 def test_a_map_builder_with_a_seed_keeps_its_map() -> None:
     with make("config", map_seed=7) as runner:
-        brought = play(runner, STEPS, seed=0)
-        np.testing.assert_array_equal(brought[0], brought[1 + 4 * (STEPS - 1)])
-        np.testing.assert_array_equal(brought[0][:3], brought[0][3:])
+        results = play(runner, STEPS, seed=0)
+        np.testing.assert_array_equal(results[0], results[1 + 4 * (STEPS - 1)])
+        np.testing.assert_array_equal(results[0][:3], results[0][3:])
 
 
 def test_play_shows_the_map(repository: Path) -> None:

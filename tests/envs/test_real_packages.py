@@ -19,15 +19,15 @@ os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
 
 
 def play(runner: Any, steps: int) -> list[Any]:
-    """Random legal actions; gives what each step brought."""
+    """Return the results of steps with random legal actions."""
     rng = np.random.default_rng(0)
     _, info = runner.reset(seed=0)
-    brought = []
+    results = []
     for _ in range(steps):
         mask = info.get("action_mask", np.ones((runner.num_envs, runner.single_action_space.n), np.int8))
         *outcome, info = runner.step(legal_actions(runner.single_action_space, mask, rng))
-        brought.append((*outcome, info))
-    return brought
+        results.append((*outcome, info))
+    return results
 
 
 def make(name: str, num_workers: int = 0, **keywords: Any) -> Any:
@@ -39,22 +39,22 @@ def test_board_games_of_pettingzoo_are_played_in_turn_with_masks(game: str) -> N
     pytest.importorskip("pettingzoo")
     with make(f"pettingzoo:classic.{game}", num_workers=1) as runner:
         assert (runner.seats, runner.masked) == (2, True)
-        brought = play(runner, 60)
+        results = play(runner, 60)
         result = runner.episodes()
         # One wins what the other loses, or nobody wins.
         assert result.count >= 2
-        assert all(abs(step[1][:2].sum()) == 0 for step in brought)
-        assert all(step[4]["valid"][:2].sum() == 1 for step in brought)
-        assert any(step[2].any() for step in brought)
+        assert all(abs(step[1][:2].sum()) == 0 for step in results)
+        assert all(step[4]["valid"][:2].sum() == 1 for step in results)
+        assert any(step[2].any() for step in results)
         assert runner.faults().count == 0
 
 
 def test_parallel_envs_of_pettingzoo_move_at_once() -> None:
     pytest.importorskip("pettingzoo")
     with make("pettingzoo:classic.rps_v2", options={"max_cycles": 5}) as runner:
-        brought = play(runner, 10)
-        assert all(step[4]["valid"].all() for step in brought)
-        assert [bool(step[3].all()) for step in brought] == [False, False, False, False, True] * 2
+        results = play(runner, 10)
+        assert all(step[4]["valid"].all() for step in results)
+        assert [bool(step[3].all()) for step in results] == [False, False, False, False, True] * 2
         assert runner.episodes().length_mean == 5
 
 
@@ -62,11 +62,11 @@ def test_rlgym_envs_are_rows() -> None:
     pytest.importorskip("rlgym")
     with make("rlgym:tests.envs.rlgym_env:make") as runner:
         assert runner.seats == 2
-        brought = play(runner, 12)
-        assert [bool(step[2].all()) for step in brought].count(True) == 3
+        results = play(runner, 12)
+        assert [bool(step[2].all()) for step in results].count(True) == 3
         assert runner.episodes().length_mean == 4
         again = play(runner, 12)
-        for one, other in zip(brought, again, strict=True):
+        for one, other in zip(results, again, strict=True):
             np.testing.assert_array_equal(one[0], other[0])
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import hotloop
-from tests.playing import choose_for
+from tests.trajectories import choose_for
 
 
 def test_rows_are_seats_env_by_env() -> None:

@@ -14,7 +14,7 @@ from hotloop.episodes.replay import Replay
 from hotloop.errors import EnvError, RenderError, ReplayError
 from hotloop.runners.processes import ProcessRunner
 
-WALKS = "tests.episodes.walking:"
+WALKS = "tests.episodes.walks:"
 
 
 @pytest.mark.parametrize("env", ["gymnasium:CartPole-v1", "gymnasium:FrozenLake-v1", "pettingzoo:classic.tictactoe_v3"])
@@ -116,7 +116,7 @@ def test_unknown_options_are_an_error() -> None:
 
 def test_a_failing_env_is_an_error_with_the_line_of_its_code() -> None:
     episode = Episode(f"{WALKS}Walk", {"fail": "step"}, seed=0)
-    with pytest.raises(EnvError, match=r"Walk failed in step 1: RuntimeError: the floor is gone \(.*walking.py:\d+\)$"):
+    with pytest.raises(EnvError, match=r"Walk failed in step 1: RuntimeError: the floor is gone \(.*walks.py:\d+\)$"):
         episode.step(np.array([1]))
 
 
@@ -127,7 +127,7 @@ def test_a_picture_that_is_none_is_refused() -> None:
 
 
 def test_modules_of_the_current_folder_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "walks_from_here.py").write_text("from tests.episodes.walking import Walk\n")
+    (tmp_path / "walks_from_here.py").write_text("from tests.episodes.walks import Walk\n")
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.chdir(tmp_path)
     with hotloop.make_vec("walks_from_here:Walk", num_workers=0) as envs:

@@ -13,7 +13,7 @@ from hotloop.episodes.actors import random_actor
 from hotloop.episodes.episode import Episode
 from hotloop.episodes.replay import Replay, read_replay, write_replay
 from hotloop.errors import ReplayError
-from tests.playing import VARIANTS, Variant, label
+from tests.trajectories import VARIANTS, Variant, label
 
 
 def played(env: str, options: dict[str, object] | None = None, *, seed: int = 3, index: int = 2) -> Replay:

@@ -10,7 +10,7 @@ from gymnasium.utils.env_checker import check_env
 
 import hotloop
 from hotloop.integrations.gymnasium import NativeEnv
-from tests.playing import ONE_SEAT, Variant, label
+from tests.trajectories import ONE_SEAT, Variant, label
 
 ONE_SEAT_IDS = [env.gymnasium_id for env in hotloop.list_envs() if env.seats == 1]
 # Advice about spaces that Gymnasium's own versions of these envs have too, and about rendering.

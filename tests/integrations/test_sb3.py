@@ -13,7 +13,7 @@ from stable_baselines3.common.vec_env import VecEnv, VecMonitor, VecNormalize
 
 import hotloop
 from hotloop.integrations.sb3 import SB3VecEnv
-from tests.playing import choose
+from tests.trajectories import choose
 
 
 def test_infos_are_what_sb3_expects() -> None:

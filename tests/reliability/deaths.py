@@ -6,7 +6,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from tests.reliability import commands, outcome, trainings
+from tests.reliability import commands, outcome, training_runs
 from tests.reliability.engine import Result
 from tests.reliability.kills import finished
 
@@ -37,7 +37,7 @@ class Deaths:
         log = folder / "operations"
         home.parent.mkdir()
         settings = self._settings(home, 0, "kill", lasts=False, log=log)
-        done = commands.run(home, *trainings.command(_KIND), variables=settings)
+        done = commands.run(home, *training_runs.command(_KIND), variables=settings)
         assert done.code == 0, done
         self._expected: dict[str, Any] = outcome.of(home)
         self._operations = [line.split(" ", 1)[1] for line in log.read_text().splitlines()]
@@ -54,7 +54,7 @@ class Deaths:
         kind, lasts, _ = _FAULTS[fault]
         home, log = folder / "home", folder / "operations"
         settings = self._settings(home, at, kind, lasts=lasts, log=log)
-        done = commands.run(home, *trainings.command(_KIND), variables=settings)
+        done = commands.run(home, *training_runs.command(_KIND), variables=settings)
         reached = log.read_text().splitlines() if log.exists() else []
         where = reached[at - 1].split(" ", 1)[1] if len(reached) >= at else self._operations[at - 1]
         problems = self._judge(done, home, refused=kind.isdecimal())
@@ -72,7 +72,7 @@ class Deaths:
             return [crash]
         if done.code == 0:
             # What it reported as done must be there already.
-            found = outcome.weights(home / "runs" / trainings.NAME)
+            found = outcome.weights(home / "runs" / training_runs.NAME)
             return list(outcome.differences(self._expected["weights"], found, "weights before resuming"))
         return [] if done.complaint() else [f"exit code {done.code} without a message: {done.err.strip()[-300:]}"]
 

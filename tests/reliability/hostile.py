@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from random import Random
 
-from tests.reliability import commands, outcome, trainings
+from tests.reliability import commands, outcome, training_runs
 from tests.reliability.commands import Ended
 from tests.reliability.damages import HOSTILE
 from tests.reliability.engine import Result
@@ -82,7 +82,7 @@ class Hostile:
         make_home(self._home)
         whole = folder / "undisturbed" / "home"
         whole.parent.mkdir()
-        trainings.whole("cartpole", whole)
+        training_runs.whole("cartpole", whole)
         self._expected = outcome.of(whole)
         self._clock = folder / "clock.so"
         source = folder / "clock.c"
@@ -133,7 +133,7 @@ class Hostile:
             [">&-", ">/dev/full", "2>&-", "2>/dev/full", ">&- 2>&-", "| head -1", "<&-", "| true"]
         )
         view = random.choice([["--json"], []])
-        command = [sys.executable, "-m", "hotloop", *trainings.command("cartpole")[:-1], *view]
+        command = [sys.executable, "-m", "hotloop", *training_runs.command("cartpole")[:-1], *view]
         done = _shell(home, f'"$@" {redirection}', command)
         problems = [crash] if (crash := done.crash()) else []
         status = (home / "runs" / "run" / "run.json").read_text() if home.exists() else ""
@@ -146,7 +146,7 @@ class Hostile:
         """End a run by a signal, at any moment from its first imports on; it must end orderly, and go on."""
         home = folder / "home"
         number = random.choice([signal.SIGHUP, signal.SIGTERM, signal.SIGINT])
-        process = commands.start(home, *trainings.command("cartpole"))
+        process = commands.start(home, *training_runs.command("cartpole"))
         moment = random.uniform(0.02, 1.0)
         time.sleep(moment)
         if process.poll() is None:
@@ -173,7 +173,7 @@ class Hostile:
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
             resource.setrlimit(kind, (most, most))
 
-        done = _limited_run(home, trainings.command("cartpole"), limit)
+        done = _limited_run(home, training_runs.command("cartpole"), limit)
         problems = judged(done)
         problems += [f"{path} was left without a config, and blocks the name" for path in _halves(home)]
         problems += finished("cartpole", home, self._expected)
@@ -354,7 +354,7 @@ _TABULAR = (
 
 
 def judged(done: Ended, *, may_fail: bool = True) -> list[str]:
-    """What is wrong with the end of a hostile command: it works, or fails with a short message of plain text."""
+    """Return the fault in how a hostile command ended: it must work, or fail with a short message of plain text."""
     if crash := done.crash():
         return [crash]
     problems = []

@@ -8,7 +8,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from tests.reliability import commands, outcome, trainings
+from tests.reliability import commands, outcome, training_runs
 from tests.reliability.engine import Result
 
 # The torch learner's imports take longer than all of the others' runs.
@@ -31,7 +31,7 @@ class Kills:
             home = folder / f"whole-{kind}" / "home"
             home.parent.mkdir()
             began = time.monotonic()
-            trainings.whole(kind, home)
+            training_runs.whole(kind, home)
             self._whole[kind] = time.monotonic() - began, outcome.of(home)
 
     def close(self) -> None:
@@ -44,7 +44,7 @@ class Kills:
         seconds, expected = self._whole[kind]
         kills, problems, moments = 0, [], []
         for _ in range(random.randint(1, _MOST)):
-            process = commands.start(home, *trainings.resumed(kind, home))
+            process = commands.start(home, *training_runs.resumed(kind, home))
             moment = random.uniform(0.2, 1.0) * seconds
             deadline = time.monotonic() + moment
             while process.poll() is None and time.monotonic() < deadline:
@@ -62,7 +62,7 @@ class Kills:
 
 
 def checked(done: commands.Ended) -> list[str]:
-    """What is wrong with a command that nothing disturbed."""
+    """Return the fault of a command that nothing disturbed."""
     crash = done.crash() or (f"'{' '.join(done.command)}' failed: {done.err.strip()[-300:]}" if done.code else None)
     return [] if crash is None else [crash]
 
@@ -72,7 +72,7 @@ def finished(kind: str, home: Path, expected: dict[str, Any], *, stopped: bool =
 
     One that was `stopped` in an orderly way made a checkpoint there besides.
     """
-    if problems := checked(commands.run(home, *trainings.resumed(kind, home))):
+    if problems := checked(commands.run(home, *training_runs.resumed(kind, home))):
         return problems
     found = outcome.of(home)
     if stopped:

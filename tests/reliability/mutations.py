@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from tests.reliability import commands, damages, outcome, trainings
+from tests.reliability import commands, damages, outcome, training_runs
 from tests.reliability.commands import Ended
 from tests.reliability.deaths import compile_library
 from tests.reliability.engine import Result
@@ -161,7 +161,7 @@ def make_home(home: Path) -> None:
     home.parent.mkdir(parents=True)
     _made[:] = [home]
     library = compile_library(home.parent)
-    common = ["train", *trainings.KINDS[_KIND], "--json"]
+    common = ["train", *training_runs.KINDS[_KIND], "--json"]
     assert commands.run(home, *common, "--seed", "5", "--name", "done").code == 0
     # Operations of its first three checkpoints, and no end.
     fault = {"LD_PRELOAD": str(library), "FAULT_ROOT": str(home), "FAULT_AT": "170"}

@@ -100,7 +100,7 @@ def _equal(expected: Any, found: Any) -> bool:
 
 
 def records(path: Path) -> list[Any]:
-    """What a journal says of a run that does not depend on the clock or the machine."""
+    """Return the events of a journal without values that depend on the clock or the machine."""
     # A run that ended more than once says so more than once; how it stands is in its status and in the store.
     events = ("iteration", "evaluation", "trouble")
     valid = (event for event in journal.read_all(path) if event["event"] in events)

@@ -12,7 +12,7 @@ from hotloop.envs.scene import Scene
 from hotloop.errors import RenderError
 from hotloop.integrations.gymnasium import NativeEnv
 from hotloop.rendering import action_text, as_picture, as_text, has_picture
-from tests.playing import VARIANTS, Variant, choose_for, label
+from tests.trajectories import VARIANTS, Variant, choose_for, label
 
 DRAWN = [variant for variant in VARIANTS if has_picture(variant[0])]
 

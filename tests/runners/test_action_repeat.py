@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import hotloop
-from tests.playing import Variant, label
+from tests.trajectories import Variant, label
 
 REPEAT = 3
 VARIANTS: list[Variant] = [

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import hotloop
 from hotloop.integrations.gymnasium import NativeEnv
-from tests.playing import ONE_SEAT, VARIANTS, Variant, choose_for, label
+from tests.trajectories import ONE_SEAT, VARIANTS, Variant, choose_for, label
 
 ENVS = 5
 SEEDS = [10, 11, 12, 13, 14]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import hotloop
 from hotloop.runners.base import Runner
-from tests.playing import VARIANTS, Variant, choose_for, label
+from tests.trajectories import VARIANTS, Variant, choose_for, label
 
 DISCRETE = [variant for variant in VARIANTS if variant[0] not in ("pendulum", "recall")]
 MASKED = [variant for variant in VARIANTS if variant[0] in ("tag", "tictactoe")]

@@ -7,7 +7,7 @@ import pytest
 
 import hotloop
 from hotloop.runners.base import Runner
-from tests.playing import choose_for
+from tests.trajectories import choose_for
 
 
 def steps_until_truncated(envs: Runner, most: int = 60) -> list[int]:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import hotloop
 from hotloop.runners.batch import Batch
-from tests.playing import VARIANTS, Variant, choose, choose_for, label
+from tests.trajectories import VARIANTS, Variant, choose, choose_for, label
 
 
 @settings(max_examples=30)

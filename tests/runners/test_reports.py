@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import hotloop
-from tests.playing import ONE_SEAT, VARIANTS, Variant, choose_for, label
+from tests.trajectories import ONE_SEAT, VARIANTS, Variant, choose_for, label
 
 
 @pytest.mark.parametrize("mode", ["next_step", "same_step"])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import hotloop
-from tests.playing import play
+from tests.trajectories import play
 
 
 def first(envs: Any, **keywords: Any) -> Any:

@@ -8,7 +8,7 @@ import pytest
 import hotloop
 from hotloop.runners.base import Runner
 from hotloop.runners.rollout import Rollout
-from tests.playing import VARIANTS, Variant, choose, label
+from tests.trajectories import VARIANTS, Variant, choose, label
 
 HORIZON = 25
 ENVS = 7

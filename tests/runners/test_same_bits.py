@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 import hotloop
 from hotloop import _core
 from tests.checksums import KEPT
-from tests.playing import VARIANTS, Digest, Variant, choose_for, label
+from tests.trajectories import VARIANTS, Digest, Variant, choose_for, label
 
 ENVS = 23
 STEPS = 10_000

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import hotloop
 from hotloop.runners.base import Runner
-from tests.playing import VARIANTS, Digest, Variant, choose_for, label
+from tests.trajectories import VARIANTS, Digest, Variant, choose_for, label
 
 MODES = ["next_step", "same_step", "disabled"]
 

@@ -1,4 +1,4 @@
-"""What `step` gives: arrays of the right kind that may be kept, or the caller's own."""
+"""Results of `step`: arrays of the right kind that may be kept, or the caller's own."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hotloop
-from tests.playing import VARIANTS, Variant, choose_for, label
+from tests.trajectories import VARIANTS, Variant, choose_for, label
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=label)

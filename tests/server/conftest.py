@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.server.serving import Server, serving, train
+from tests.server.live_server import Server, serving, train
 from tests.tracking.conftest import server as postgresql  # noqa: F401
 from tests.tracking.servers import Server as Postgresql
 

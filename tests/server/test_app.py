@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from hotloop.server.app import build_app
-from tests.server.serving import Server
+from tests.server.live_server import Server
 
 
 def test_the_committed_description_is_current(repository: Path) -> None:

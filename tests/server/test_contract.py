@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.server.serving import TOKEN, serving, train
+from tests.server.live_server import TOKEN, serving, train
 
 CHECKS = (
     "not_a_server_error",

@@ -13,7 +13,7 @@ import pytest
 
 from hotloop.server import hub as hubs
 from hotloop.server.hub import QUEUE_EVENTS, RING_EVENTS, Hub, Stream, encode
-from tests.server.serving import TOKEN, Events, Server, serving, start_training, train
+from tests.server.live_server import TOKEN, Events, Server, serving, start_training, train
 
 LONG = ("cartpole", "--until", "100000", "--steps", "100M", "track.interval=20")
 
@@ -58,7 +58,7 @@ def test_a_resumed_run_goes_back_and_only_then_on(fresh: Server, tmp_path: Path)
     rewinds = 0
 
     def follow(until: str) -> None:
-        """What a page does with events."""
+        """Apply events as a page does."""
         nonlocal known, rewinds
         while True:
             kind, data = watching.next()

@@ -17,13 +17,13 @@ import pytest
 from hotloop.errors import ConfigError
 from hotloop.server.guard import BODY_SECONDS, MAX_BODY, MOST_WRONG, Sessions
 from hotloop.server.settings import find_token
-from tests.server.serving import TOKEN, Reply, Server, serving
+from tests.server.live_server import TOKEN, Reply, Server, serving
 
 ROUTES = ("/", "/healthz", "/assets/x.js", "/api/rl/runs", "/api/rl/events", "/metrics", "/x/../api/rl/status")
 
 
 def raw(server: Server, text: bytes, *, more: bytes = b"", timeout: float = 60.0) -> bytes:
-    """What the server answers to these very bytes."""
+    """Return the server's response to these bytes."""
     with socket.create_connection((server.host, server.port), timeout=timeout) as connection:
         connection.sendall(text)
         if more:

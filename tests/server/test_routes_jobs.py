@@ -6,7 +6,7 @@ import pytest
 
 from hotloop.orchestrator.queue import Queue
 from tests.orchestrator.jobs import make_request
-from tests.server.serving import TOKEN, Server, serving
+from tests.server.live_server import TOKEN, Server, serving
 
 WRITING = {"Authorization": f"Bearer {TOKEN}"}
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hotloop.tracking.store import Store
-from tests.server.serving import Server, serving, train
+from tests.server.live_server import Server, serving, train
 
 
 def names(page: dict[str, Any]) -> list[str]:

@@ -4,7 +4,7 @@ import csv
 import io
 
 from hotloop.server.routes_series import _csv
-from tests.server.serving import Server
+from tests.server.live_server import Server
 
 
 def test_one_request_has_a_page_of_charts(served: Server) -> None:

@@ -11,7 +11,7 @@ import pytest
 import hotloop
 from hotloop.episodes.episode import fresh_seed
 from hotloop.episodes.replay import read_replay
-from tests.server.serving import Events, Server, serving, start_training, train
+from tests.server.live_server import Events, Server, serving, start_training, train
 
 
 def test_a_replay_is_drawn_from_the_same_drawing_as_everywhere(served: Server, trained: Path) -> None:

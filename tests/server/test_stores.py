@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.server.serving import TOKEN, Events, Server, serving, train
+from tests.server.live_server import TOKEN, Events, Server, serving, train
 from tests.tracking.servers import is_installed
 from tests.tracking.servers import serving as running_postgresql
 

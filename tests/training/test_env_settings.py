@@ -81,14 +81,14 @@ def test_actions_stay_as_they_are_where_that_is_set(tmp_path: Path) -> None:
 
 
 class Measured(gymnasium.Env[Any, int]):
-    """Tells its episode's end in info, and offers a level."""
+    """Reports the end of its episode in info, and offers a level."""
 
     observation_space = spaces.Box(-1, 1, (1,))
     action_space: spaces.Space[Any] = spaces.Discrete(2)
 
-    def __init__(self, level: float = 1.0, told: bool = True) -> None:
+    def __init__(self, level: float = 1.0, reports: bool = True) -> None:
         self._level = level
-        self._told = told
+        self._reports = reports
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
         super().reset(seed=seed)
@@ -99,7 +99,7 @@ class Measured(gymnasium.Env[Any, int]):
         self._count += 1
         over = self._count == 4
         # Only the info of an episode's last step counts.
-        info = {"is_success": over, "cost": float(self._count)} if self._told else {}
+        info = {"is_success": over, "cost": float(self._count)} if self._reports else {}
         return np.zeros(1, np.float32), self._level, over, False, info
 
 
@@ -132,7 +132,7 @@ def test_infos_that_nobody_asked_for_do_no_harm(tmp_path: Path) -> None:
 
 def test_an_env_without_success_has_no_such_metric(tmp_path: Path) -> None:
     heard = Heard()
-    config = {**SMALL, "env.told": False}
+    config = {**SMALL, "env.reports": False}
     run = hotloop.train(f"{HERE}:Measured", steps=128, config=config, home=tmp_path, callbacks=[heard])
     assert heard.records[-1].metrics == {}
     assert run.evaluation is not None
@@ -140,7 +140,7 @@ def test_an_env_without_success_has_no_such_metric(tmp_path: Path) -> None:
 
 
 def test_evaluations_have_an_env_of_their_own(tmp_path: Path) -> None:
-    config = {**SMALL, "train.evaluate_env.level": 5.0, "env.told": False}
+    config = {**SMALL, "train.evaluate_env.level": 5.0, "env.reports": False}
     run = hotloop.train(f"{HERE}:Measured", steps=128, config=config, home=tmp_path)
     assert run.return_mean == 4.0
     assert run.evaluation is not None

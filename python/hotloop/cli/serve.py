@@ -57,8 +57,8 @@ def serve(
     if not 0 <= port < 65536:
         raise UserError(f"--port is {port}: expected 0 to 65535")
     from hotloop.errors import ConfigError, StoreError
-    from hotloop.server.serving import bind
-    from hotloop.server.serving import serve as run
+    from hotloop.server.http_server import bind
+    from hotloop.server.http_server import serve as run
     from hotloop.server.settings import Settings, find_token, is_loopback
     from hotloop.training.runs import home
 

@@ -52,10 +52,10 @@ def load_env(env: str) -> str:
     """Load and register an env from a user's file, unless that was done; return its full name."""
     name = whole_name(env)
     if not brings_code(name) or _core.has_env(name):
-        from hotloop.envs import given
+        from hotloop.envs import object_envs
 
-        if given.is_given(name):
-            given.find(name)
+        if object_envs.is_local(name):
+            object_envs.find(name)
         return name
     if name.startswith(NATIVE):
         from hotloop.envs.libraries import open_library
@@ -67,19 +67,19 @@ def load_env(env: str) -> str:
 
 
 def name_of(env: object) -> str:
-    """Return the name of what a program passes as an env: the one by which a module has it, or one of `given`."""
+    """Return the name of what a program passes as an env: the one by which a module has it, or one of `object_envs`."""
     module = sys.modules.get("hotloop.envs.compiled")
     if module is not None and isinstance(env, module.CompiledEnv):
         return cast("CompiledEnv", env).load()
-    from hotloop.envs import given
+    from hotloop.envs import object_envs
     from hotloop.envs.adapters.factory import factory
 
     name = f"{getattr(env, '__module__', None)}:{getattr(env, '__qualname__', None)}"
     try:
-        found = None if given.is_given(name) else factory(name)
+        found = None if object_envs.is_local(name) else factory(name)
     except (ImportError, AttributeError, TypeError, ValueError):
         found = None
-    return name if found is env and env is not None else given.register(env)
+    return name if found is env and env is not None else object_envs.register(env)
 
 
 def _imported(name: str) -> CompiledEnv:

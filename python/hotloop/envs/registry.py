@@ -71,7 +71,7 @@ def env_entry(name: str) -> EnvEntry:
 
 def _entry(env: Any) -> EnvEntry:
     spec = native_spec(env["name"])
-    brought = ":" in env["name"]
+    is_external = ":" in env["name"]
     options = []
     for option in env["options"]:
         choices = option["choices"]
@@ -79,7 +79,7 @@ def _entry(env: Any) -> EnvEntry:
     return EnvEntry(
         name=env["name"],
         about=env["about"],
-        gymnasium_id="" if brought else f"hotloop/{env['gymnasium_id']}",
+        gymnasium_id="" if is_external else f"hotloop/{env['gymnasium_id']}",
         seats=spec.seats,
         observation=_observation_text(spec.observation),
         action=_action_text(spec.action),

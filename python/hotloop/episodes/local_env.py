@@ -186,12 +186,12 @@ def look(env: str, options: Mapping[str, Any], wrap: Mapping[str, Any] | None = 
 
 
 def _takes_mode(env: str) -> bool:
-    from hotloop.envs import given
+    from hotloop.envs import object_envs
     from hotloop.envs.adapters.factory import adapter_of, factory
 
     entry = adapter_of(env)
     assert entry is not None
-    make = given.find(env) if given.is_given(env) else None
+    make = object_envs.find(env) if object_envs.is_local(env) else None
     if entry.prefix in ("gymnasium:", "pettingzoo:"):
         return True
     try:

@@ -18,7 +18,7 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import ArrayLike, NDArray
 
 from hotloop import _core
-from hotloop.envs import given
+from hotloop.envs import object_envs
 from hotloop.envs.scaling import unit_bounds
 from hotloop.envs.space_json import space_to_json
 from hotloop.envs.spaces import action_space, observation_space
@@ -433,10 +433,10 @@ def _first_action(spec: EnvSpec) -> int:
 
 def _source(env: object, options: dict[str, Any], wrap: dict[str, Any]) -> EnvSource:
     if isinstance(env, str):
-        if not given.is_given(env):
+        if not object_envs.is_local(env):
             return "name", env, options, wrap
-        env = given.find(env)
-    env = given.as_factory(env)
+        env = object_envs.find(env)
+    env = object_envs.as_factory(env)
     import cloudpickle  # type: ignore[import-untyped]
 
     try:

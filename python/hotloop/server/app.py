@@ -15,8 +15,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from hotloop import _core
-from hotloop.server import models, routes_jobs, routes_runs, routes_series, routes_system, routes_watch
+from hotloop.server import routes_jobs, routes_runs, routes_series, routes_system, routes_watch
 from hotloop.server.guard import Guard
+from hotloop.server.models import base
 from hotloop.server.problems import KNOWN, MEDIA_TYPE, ProblemError, from_error, problem
 from hotloop.server.static import serve_static
 
@@ -97,7 +98,7 @@ def _describe(app: FastAPI) -> None:
         if app.openapi_schema is None:
             schema = original()
             schemas = schema["components"]["schemas"]
-            schemas["Problem"] = models.Problem.model_json_schema(ref_template="#/components/schemas/{model}")
+            schemas["Problem"] = base.Problem.model_json_schema(ref_template="#/components/schemas/{model}")
             for name in ("HTTPValidationError", "ValidationError"):
                 schemas.pop(name, None)
             for path in schema["paths"].values():

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from hotloop.server.answers import json_bytes
 from hotloop.server.problems import ProblemError
+from hotloop.server.responses import json_bytes
 
 RING_EVENTS: Final = 2000
 RING_BYTES: Final = 2_000_000

@@ -87,7 +87,7 @@ def main() -> None:
         reply = play(request)
     except (CheckpointError, ConfigError, EnvError, RenderError, ReplayError, TrainingError, ValueError) as error:
         reply = {"error": str(error), "kind": type(error).__name__}
-    from hotloop.server.answers import json_bytes
+    from hotloop.server.responses import json_bytes
 
     with os.fdopen(out, "wb") as stream:
         stream.write(json_bytes(reply))

@@ -13,7 +13,7 @@ from hotloop.episodes.best_replays import SUFFIX
 from hotloop.episodes.frames import replay_frames
 from hotloop.episodes.replay import read_replay
 from hotloop.errors import ConfigError, ReplayError
-from hotloop.server.answers import json_bytes
+from hotloop.server.responses import json_bytes
 from hotloop.server.routes_series import series_entry
 from hotloop.server.rows import RowMaker, evaluation
 from hotloop.server.static import FOLDER

@@ -9,9 +9,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from hotloop.errors import JobError
-from hotloop.server import job_models as models
-from hotloop.server.answers import answer
+from hotloop.server.models import jobs as models
 from hotloop.server.problems import ProblemError
+from hotloop.server.responses import json_response
 from hotloop.server.services import Services, services
 from hotloop.tracking.job_queries import job_counts, job_events, jobs_page, orchestrator_status
 
@@ -44,7 +44,7 @@ async def list_jobs(
             "decisions": decisions,
         }
 
-    return answer(request, await found.access.run(make))
+    return json_response(request, await found.access.run(make))
 
 
 @router.post("/jobs", response_model=models.Submitted, status_code=201)
@@ -71,7 +71,7 @@ async def submit_job(request: Request, body: models.Submission) -> Response:
             403, "only native envs can be queued here: others name code; use 'hotloop train ENV --queue'"
         )
     try:
-        return answer(request, await found.access.run(make), status=201)
+        return json_response(request, await found.access.run(make), status=201)
     except JobError as error:
         raise ProblemError(422, str(error)) from None
 
@@ -80,7 +80,7 @@ async def submit_job(request: Request, body: models.Submission) -> Response:
 async def show_job(request: Request, job: JobPath) -> Response:
     """Show a job with its events and the end of its log."""
     found = services(request)
-    return answer(request, await found.access.run(_details, found, job))
+    return json_response(request, await found.access.run(_details, found, job))
 
 
 @router.post("/jobs/{job}/{action}", response_model=models.Submitted)
@@ -96,7 +96,7 @@ async def change_job(request: Request, job: JobPath, action: Literal["cancel", "
         return {"job": changed.number, "state": changed.state}
 
     try:
-        return answer(request, await found.access.run(make))
+        return json_response(request, await found.access.run(make))
     except JobError as error:
         raise ProblemError(404 if "there is no job" in str(error) else 409, str(error)) from None
 

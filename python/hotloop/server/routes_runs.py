@@ -15,9 +15,10 @@ from fastapi import APIRouter, Path, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from hotloop.server import models
-from hotloop.server.answers import answer
+from hotloop.server.models import base
+from hotloop.server.models import runs as models
 from hotloop.server.problems import ProblemError
+from hotloop.server.responses import json_response
 from hotloop.server.rows import evaluation, is_live
 from hotloop.server.services import services
 from hotloop.tracking.chart_series import interval
@@ -63,7 +64,7 @@ async def list_runs(
         rows = found.rows.rows(some.runs, some.values, with_sparklines=not stale)
         return {"runs": rows, "total": some.total, "cursor": some.cursor, "stale": stale, "columns": names}
 
-    return answer(request, await found.access.run(make))
+    return json_response(request, await found.access.run(make))
 
 
 @router.get("/keys", response_model=models.Keys)
@@ -75,7 +76,7 @@ async def list_keys(request: Request) -> Response:
         settings = sorted({key for run in found.store.runs() for key in run.settings})
         return {"columns": list(COLUMNS), "settings": settings, "metrics": found.store.metric_names()}
 
-    return answer(request, await found.access.run(make))
+    return json_response(request, await found.access.run(make))
 
 
 @router.get("/groups", response_model=models.Groups)
@@ -87,7 +88,7 @@ async def list_groups(
 ) -> Response:
     """Group runs that differ only in their seed, or by the value of a key."""
     found = services(request)
-    return answer(request, await found.access.run(_groups, found.store, where, q, by))
+    return json_response(request, await found.access.run(_groups, found.store, where, q, by))
 
 
 def _groups(store: CachedStore, where: Sequence[str], text: str, by: str) -> dict[str, Any]:
@@ -140,7 +141,7 @@ def _result(run: StoredRun, name: str) -> float | None:
 async def show_run(request: Request, run: RunPath) -> Response:
     """Show a run in full."""
     found = services(request)
-    return answer(request, await found.access.run(lambda: found.rows.detail(found.store.find(run))))
+    return json_response(request, await found.access.run(lambda: found.rows.detail(found.store.find(run))))
 
 
 @router.patch("/runs/{run}", response_model=models.RunDetail)
@@ -157,7 +158,7 @@ async def mark_run(request: Request, run: RunPath, body: models.RunPatch) -> Res
     detail = await found.access.run(change)
     row = {key: value for key, value in detail.items() if key in models.RunRow.model_fields}
     found.hub.publish("runs", "runs", {"runs": [row]})
-    return answer(request, detail)
+    return json_response(request, detail)
 
 
 @router.delete("/runs/{run}", status_code=204)
@@ -176,8 +177,8 @@ async def delete_run(request: Request, run: RunPath) -> Response:
     return Response(status_code=204)
 
 
-@router.post("/runs/{run}/stop", status_code=202, response_model=models.Accepted)
-async def stop_run(request: Request, run: RunPath, body: models.Empty) -> Response:
+@router.post("/runs/{run}/stop", status_code=202, response_model=base.Accepted)
+async def stop_run(request: Request, run: RunPath, body: base.Empty) -> Response:
     """Ask the process of a run to end with a checkpoint, as Ctrl-C does."""
     found = services(request)
 
@@ -191,7 +192,7 @@ async def stop_run(request: Request, run: RunPath, body: models.Empty) -> Respon
             os.kill(one.process, signal.SIGTERM)
         return one.id
 
-    return answer(request, {"run": await found.access.run(stop), "what": "stopping"}, 202)
+    return json_response(request, {"run": await found.access.run(stop), "what": "stopping"}, 202)
 
 
 def _holds(process: int, folder: FilePath) -> bool:
@@ -228,7 +229,7 @@ async def list_metrics(
         rows = found.series.get(key, lambda: (metric_summaries(found.store, one, brief=brief), 20_000))
         return {"metrics": rows}
 
-    return answer(request, await found.access.run(make))
+    return json_response(request, await found.access.run(make))
 
 
 async def _page(
@@ -251,21 +252,21 @@ async def _page(
 async def list_evaluations(request: Request, run: RunPath, after: After = None, limit: Limit = 1000) -> Response:
     """List evaluations, in training and by `hotloop eval`."""
     _, found = await _page(request, run, "evaluations", after, limit)
-    return answer(request, {"evaluations": [evaluation(row) for row in found.rows], "next": found.next})
+    return json_response(request, {"evaluations": [evaluation(row) for row in found.rows], "next": found.next})
 
 
 @router.get("/runs/{run}/events", response_model=models.Events)
 async def list_events(request: Request, run: RunPath, after: After = None, limit: Limit = 1000) -> Response:
     """List faults, rollbacks, alerts, decisions of controllers and verifications."""
     _, found = await _page(request, run, "events", after, limit)
-    return answer(request, {"events": found.rows, "next": found.next})
+    return json_response(request, {"events": found.rows, "next": found.next})
 
 
 @router.get("/runs/{run}/episodes", response_model=models.Episodes)
 async def list_episodes(request: Request, run: RunPath, after: After = None, limit: Limit = 1000) -> Response:
     """List finished episodes, record by record, with a sample of each."""
     _, found = await _page(request, run, "episodes", after, limit)
-    return answer(request, {"episodes": found.rows, "next": found.next})
+    return json_response(request, {"episodes": found.rows, "next": found.next})
 
 
 @router.get("/runs/{run}/checkpoints", response_model=models.Checkpoints)
@@ -273,7 +274,7 @@ async def list_checkpoints(request: Request, run: RunPath, after: After = None, 
     """List checkpoints that were saved, and policies without the state to resume from."""
     one, found = await _page(request, run, "checkpoints", after, limit)
     rows = await services(request).access.run(_checkpoints, one, found.rows, with_policies=after is None)
-    return answer(request, {"checkpoints": rows, "next": found.next})
+    return json_response(request, {"checkpoints": rows, "next": found.next})
 
 
 def _checkpoints(run: StoredRun, rows: Sequence[dict[str, Any]], *, with_policies: bool) -> list[dict[str, Any]]:
@@ -325,4 +326,4 @@ async def list_resources(
     """CPU and memory over time, of the process, its workers, the machine and its GPUs."""
     found = services(request)
     usage = await found.access.run(lambda: resource_usage(found.store, found.store.find(run), points))
-    return answer(request, {"resources": usage})
+    return json_response(request, {"resources": usage})

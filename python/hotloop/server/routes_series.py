@@ -13,16 +13,16 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from hotloop.server import models
-from hotloop.server.answers import answer
+from hotloop.server.models import series as models
 from hotloop.server.problems import ProblemError
+from hotloop.server.responses import json_response
 from hotloop.server.routes_runs import group_runs
 from hotloop.server.services import Services, services
 from hotloop.tracking.change_points import ChangePoint, change_points, is_clock
 from hotloop.tracking.chart_series import ChartSeries, Window, group_series, interval, run_series
-from hotloop.tracking.exporting import iter_points
 from hotloop.tracking.groups import find_differences, group_seeds, label_groups
 from hotloop.tracking.parquet import parquet_chunks
+from hotloop.tracking.points import iter_points
 from hotloop.tracking.row_pages import row_page
 from hotloop.tracking.run_comparison import first_difference, probability_above, rank_differences
 
@@ -57,7 +57,7 @@ async def _series(request: Request, query: models.SeriesQuery) -> Response:
             400, f"{len(query.run)} runs x {len(query.metric)} metrics: at most {MOST_SERIES} series in one request"
         )
     found = services(request)
-    return answer(request, {"x": query.x, "series": await found.access.run(make_series, found, query)})
+    return json_response(request, {"x": query.x, "series": await found.access.run(make_series, found, query)})
 
 
 def make_series(found: Services, query: models.SeriesQuery) -> list[dict[str, Any]]:
@@ -121,7 +121,7 @@ async def compare(
 ) -> Response:
     """Differences between runs; for one run, changes in a window of steps, the clearest first."""
     found = services(request)
-    return answer(request, await found.access.run(make_comparison, found, run, low, high, metric))
+    return json_response(request, await found.access.run(make_comparison, found, run, low, high, metric))
 
 
 def make_comparison(

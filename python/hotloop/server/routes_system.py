@@ -16,9 +16,10 @@ from starlette.responses import Response, StreamingResponse
 from hotloop import _core
 from hotloop.envs.adapters.factory import ADAPTERS
 from hotloop.errors import NoSuchRunError, StoreAwayError
-from hotloop.server import models
-from hotloop.server.answers import answer
+from hotloop.server.models import base
+from hotloop.server.models import system as models
 from hotloop.server.problems import ProblemError
+from hotloop.server.responses import json_response
 from hotloop.server.services import Services, services
 from hotloop.server.stream import EventStream
 from hotloop.tracking.marks import alerts, count_unseen, mark_seen
@@ -36,7 +37,7 @@ async def status(request: Request) -> Response:
     found = services(request)
     state = await found.access.run(_status, found)
     state["can_write"] = bool(request.scope["state"].get("authorised")) and not found.settings.read_only
-    return answer(request, state)
+    return json_response(request, state)
 
 
 def _status(found: Services) -> dict[str, Any]:
@@ -131,11 +132,11 @@ async def list_alerts(
     def make() -> dict[str, Any]:
         return {"alerts": alerts(found.store, limit, before), "unseen": count_unseen(found.store)}
 
-    return answer(request, await found.access.run(make))
+    return json_response(request, await found.access.run(make))
 
 
 @router.post("/alerts/{number}/seen", status_code=204)
-async def see_alert(request: Request, number: Annotated[int, Path(ge=0, lt=2**63)], body: models.Empty) -> Response:
+async def see_alert(request: Request, number: Annotated[int, Path(ge=0, lt=2**63)], body: base.Empty) -> Response:
     """Mark an alert as seen."""
     found = services(request)
     if not await found.access.run(mark_seen, found.store, number):
@@ -147,20 +148,20 @@ async def see_alert(request: Request, number: Annotated[int, Path(ge=0, lt=2**63
 async def performance_summary(request: Request) -> Response:
     """Speed by env, learner and version."""
     found = services(request)
-    return answer(request, {"groups": await found.access.run(summary, found.store)})
+    return json_response(request, {"groups": await found.access.run(summary, found.store)})
 
 
 @router.get("/performance/trends", response_model=models.Trends)
 async def performance_trends(request: Request) -> Response:
     """Speed of every run over time, by env and learner."""
     found = services(request)
-    return answer(request, {"trends": await found.access.run(trends, found.store)})
+    return json_response(request, {"trends": await found.access.run(trends, found.store)})
 
 
 @router.get("/sweeps", response_model=models.Sweeps)
 async def list_sweeps(request: Request) -> Response:
     """Sweeps: none until this version has them."""
-    return answer(request, {"sweeps": []})
+    return json_response(request, {"sweeps": []})
 
 
 @router.get(
@@ -205,7 +206,7 @@ async def events(
 @root.get("/healthz", response_model=models.Health)
 async def healthz(request: Request) -> Response:
     """A sign of life."""
-    return answer(request, {"ok": True})
+    return json_response(request, {"ok": True})
 
 
 @root.get("/metrics", responses={200: {"content": {"text/plain": {}}, "description": "For Prometheus."}})

@@ -16,9 +16,10 @@ from hotloop.episodes.best_replays import SUFFIX
 from hotloop.episodes.frames import replay_frames
 from hotloop.episodes.replay import Replay, read_replay
 from hotloop.errors import ReplayError
-from hotloop.server import models
-from hotloop.server.answers import answer
+from hotloop.server.models import base
+from hotloop.server.models import watch as models
 from hotloop.server.problems import ProblemError
+from hotloop.server.responses import json_response
 from hotloop.server.routes_runs import RunPath
 from hotloop.server.rows import is_live
 from hotloop.server.services import services
@@ -85,7 +86,7 @@ async def list_replays(request: Request, run: RunPath) -> Response:
         entries.sort(key=lambda entry: (entry["return"] is None, -(entry["return"] or 0.0), entry["name"]))
         return {"replays": entries, "folder_here": True}
 
-    return answer(request, await found.access.run(make))
+    return json_response(request, await found.access.run(make))
 
 
 def _entry(path: FilePath) -> dict[str, Any]:
@@ -127,7 +128,7 @@ async def get_frames(request: Request, run: RunPath, name: ReplayName) -> Respon
         body: bytes = found.frames.get(("frames", name, digest), lambda: _frames(path))
         return body
 
-    return answer(request, await found.access.run(make))
+    return json_response(request, await found.access.run(make))
 
 
 @router.post("/runs/{run}/play", response_model=models.Frames)
@@ -143,11 +144,11 @@ async def play(request: Request, run: RunPath, body: models.PlayRequest) -> Resp
         return one, str(one.path)
 
     _, path = await found.access.run(prepare)
-    return answer(request, await found.player.play({**body.model_dump(), "path": path}))
+    return json_response(request, await found.player.play({**body.model_dump(), "path": path}))
 
 
-@router.post("/runs/{run}/verify", status_code=202, response_model=models.Accepted)
-async def verify(request: Request, run: RunPath, body: models.Empty) -> Response:
+@router.post("/runs/{run}/verify", status_code=202, response_model=base.Accepted)
+async def verify(request: Request, run: RunPath, body: base.Empty) -> Response:
     """Repeat a run and compare every bit; progress and result come as `verify` events."""
     found = services(request)
 
@@ -160,7 +161,7 @@ async def verify(request: Request, run: RunPath, body: models.Empty) -> Response
 
     one = await found.access.run(prepare)
     found.verifier.start(one, str(found.settings.home))
-    return answer(request, {"run": one.id, "what": "verifying"}, 202)
+    return json_response(request, {"run": one.id, "what": "verifying"}, 202)
 
 
 def _frames(path: FilePath) -> tuple[dict[str, Any], int]:

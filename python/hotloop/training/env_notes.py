@@ -19,9 +19,9 @@ _NARROW: Final = 0.1
 
 def env_notes(name: str, spec: EnvSpec) -> Iterator[str]:
     """Yield the notices about a Python env."""
-    from hotloop.envs import given
+    from hotloop.envs import object_envs
 
-    if given.is_given(name):
+    if object_envs.is_local(name):
         yield (
             f"{name} is defined in this program, not in a module: the run can be resumed and evaluated only by a "
             "program that passes the same env again, as in hotloop.train(ENV, resume=RUN)"

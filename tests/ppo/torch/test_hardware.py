@@ -12,7 +12,7 @@ import torch
 from hotloop.config import ConfigError, load_config
 from hotloop.envs.spec import native_spec
 from hotloop.ppo.learners import build, choose
-from tests.ppo.torch.making import pool_of, torch_learner
+from tests.ppo.torch.learners import pool_of, torch_learner
 from tests.ppo.torch.test_parity import FULL
 
 MEMORIES: list[dict[str, Any]] = [

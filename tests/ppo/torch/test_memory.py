@@ -12,7 +12,7 @@ from hotloop.ppo.torch.learner import TorchLearner
 from tests.ppo.reference import SETTINGS, leaves, loss
 from tests.ppo.test_gradients import TASKS, filled, largest_byte, sets_of
 from tests.ppo.test_memory import TASK_NAMES
-from tests.ppo.torch.making import pool_of, torch_learner
+from tests.ppo.torch.learners import pool_of, torch_learner
 from tests.ppo.torch.test_parity import FULL, both
 
 CHANGED = {**SETTINGS, "value_clip": 0.2, "normalize_advantages": False, "entropy": 0.05}

@@ -7,7 +7,7 @@ import pytest
 
 from hotloop.config import ConfigError
 from tests.ppo.reference import values_of
-from tests.ppo.torch.making import pool_of, torch_learner
+from tests.ppo.torch.learners import pool_of, torch_learner
 from tests.ppo.torch.test_parity import FULL
 
 HERE = "tests.ppo.torch.policies"

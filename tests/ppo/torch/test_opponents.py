@@ -12,7 +12,7 @@ from hotloop.policies.protocol import ActRequest
 from hotloop.ppo.collector import RunnerCollector
 from hotloop.ppo.learners import Learner
 from tests.ppo.reference import values_of
-from tests.ppo.torch.making import POLICY, pool_of, torch_learner
+from tests.ppo.torch.learners import POLICY, pool_of, torch_learner
 from tests.ppo.torch.test_parity import FULL
 
 ENVS, HORIZON = 8, 10

@@ -9,7 +9,7 @@ import torch
 from hotloop import _core
 from tests.ppo.reference import SETTINGS, leaves, loss, values_of
 from tests.ppo.test_gradients import TASKS, Task, filled, largest_byte, sets_of
-from tests.ppo.torch.making import pool_of, torch_learner
+from tests.ppo.torch.learners import pool_of, torch_learner
 
 FULL = {**SETTINGS, "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-5}
 

@@ -6,12 +6,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from hotloop.server.models import Answer, Number
+from hotloop.server.models.base import Number, ResponseModel
 
 State = Literal["waiting", "queued", "running", "completed", "failed", "cancelled"]
 
 
-class Job(Answer):
+class Job(ResponseModel):
     """A job of the queue."""
 
     number: int
@@ -42,7 +42,7 @@ class Job(Answer):
     peak: int | None
 
 
-class JobEvent(Answer):
+class JobEvent(ResponseModel):
     """A change of a job's state, or a decision of the orchestrator (job 0)."""
 
     number: int
@@ -54,7 +54,7 @@ class JobEvent(Answer):
     facts: dict[str, Any]
 
 
-class Orchestrator(Answer):
+class Orchestrator(ResponseModel):
     """The process that runs the jobs, and its figures."""
 
     host: str
@@ -67,7 +67,7 @@ class Orchestrator(Answer):
     facts: dict[str, Any]
 
 
-class JobPage(Answer):
+class JobPage(ResponseModel):
     """Jobs, the newest first."""
 
     jobs: list[Job]
@@ -77,7 +77,7 @@ class JobPage(Answer):
     decisions: list[JobEvent]
 
 
-class JobProgress(Answer):
+class JobProgress(ResponseModel):
     """How far a training job is."""
 
     steps: int
@@ -86,7 +86,7 @@ class JobProgress(Answer):
     fraction: float
 
 
-class JobDetails(Answer):
+class JobDetails(ResponseModel):
     """A job in full."""
 
     job: Job
@@ -108,7 +108,7 @@ class Submission(BaseModel):
     group: Annotated[str, Field(min_length=1, max_length=100)] = "default"
 
 
-class Submitted(Answer):
+class Submitted(ResponseModel):
     """The job that answers a submission or an action."""
 
     job: int

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from hotloop.errors import ConfigError
 
-_given: Final[dict[str, Callable[..., Any]]] = {}
+_factories: Final[dict[str, Callable[..., Any]]] = {}
 
 
 def register(env: object) -> str:
@@ -20,7 +20,7 @@ def register(env: object) -> str:
     kind = env if callable(env) and hasattr(env, "__qualname__") else type(env)
     instance = "" if kind is env else "()"
     name = f"{getattr(kind, '__module__', '__main__')}:{getattr(kind, '__qualname__', type(env).__name__)}{instance}"
-    _given[name] = factory
+    _factories[name] = factory
     return name
 
 
@@ -62,17 +62,17 @@ def _copy(pickled: bytes, **options: Any) -> Any:
     return pickle.loads(pickled)
 
 
-def is_given(name: str) -> bool:
+def is_local(name: str) -> bool:
     """Return whether a name is of an env that only the program which defines it can make."""
     return name.startswith("__main__:") or name.endswith("()") or "<" in name
 
 
 def find(name: str) -> Callable[..., Any]:
     """Return the factory of that name; a `ConfigError` says what to do if this program has not passed it."""
-    if name not in _given:
+    if name not in _factories:
         called = name.partition(":")[2].removesuffix("()")
         raise ConfigError(
             f"{name} is defined in a script, a notebook or a function, not in a module: run the code that defines it, "
             f"then pass it again, as in hotloop.train({called}, resume=RUN); or put it into a module"
         )
-    return _given[name]
+    return _factories[name]

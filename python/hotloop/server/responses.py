@@ -26,7 +26,7 @@ def _plain(value: Any) -> Any:
     return str(value)
 
 
-def answer(request: Request, value: Any, status: int = 200) -> Response:
+def json_response(request: Request, value: Any, status: int = 200) -> Response:
     """A JSON answer, or 304 if the client has the same already."""
     body = json_bytes(value)
     if len(body) > MAX_BYTES:

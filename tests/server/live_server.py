@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.cli.command import hotloop
+
 TOKEN = "a token for tests, long enough"
 
 
@@ -94,9 +96,7 @@ def serving(home: Path, *arguments: str, **environment: str) -> Iterator[Server]
 
 def train(home: Path, *arguments: str, **environment: str) -> str:
     """Train a run in a process of its own; its name."""
-    command = [sys.executable, "-m", "hotloop", "train", *arguments, "--json"]
-    own = {**os.environ, "HOTLOOP_HOME": str(home), **environment}
-    done = subprocess.run(command, env=own, capture_output=True, text=True)
+    done = hotloop("train", *arguments, "--json", **{"HOTLOOP_HOME": str(home), **environment})
     assert done.returncode == 0, done.stderr
     name: str = json.loads(done.stdout.splitlines()[-1])["run"]
     return name

@@ -11,7 +11,7 @@ import pytest
 from gymnasium import spaces
 
 import hotloop
-from hotloop.envs import given
+from hotloop.envs import object_envs
 from hotloop.errors import ConfigError
 from hotloop.training.callbacks import Callback, StartReport
 from tests.cli.command import complaint
@@ -92,7 +92,7 @@ def test_an_instance_takes_no_options_and_must_be_copyable() -> None:
 
 def test_another_program_is_told_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = hotloop.train(local_class(1.0), steps=32, home=tmp_path, config=SMALL, name="local")
-    monkeypatch.setattr(given, "_given", {})
+    monkeypatch.setattr(object_envs, "_factories", {})
     with pytest.raises(ConfigError, match=r"not in a module: run the code that defines it, then pass it again"):
         hotloop.train(resume="local", home=tmp_path, steps=64)
     assert "is defined in a script, a notebook or a function" in complaint("eval", str(run.path), "--trust")
