@@ -10,7 +10,7 @@ PACKAGE = Path(hotloop.__file__).parent
 
 # Each package (or module of the root) with those it may import from, besides itself. Function-level imports and those
 # for type checking count, too.
-BASE = {"errors", "text", "code", "files", "_core"}
+BASE = {"errors", "text", "code", "files", "lazy", "_core"}
 ENVS = BASE | {"envs"}
 CONFIG = ENVS | {"config"}
 RUNNERS = ENVS | {"runners"}
@@ -23,6 +23,7 @@ ALLOWED = {
     "errors": set(),
     "text": set(),
     "files": set(),
+    "lazy": set(),
     "code": BASE,
     "config": CONFIG,
     "envs": ENVS,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from hotloop._core import __version__
 from hotloop.envs.registration import register_when_gymnasium_is_imported
 from hotloop.envs.registry import list_envs
+from hotloop.lazy import lazy_names
 
 if TYPE_CHECKING:
     from hotloop.envs.compiled import compiled
@@ -35,16 +36,7 @@ _LAZY = {
     "sweep": "hotloop.sweeps.api",
     "train": "hotloop.training.api",
 }
-
-
-def __getattr__(name: str) -> object:
-    if name not in _LAZY:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    value: object = getattr(import_module(_LAZY[name]), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazy_names(__name__, _LAZY)
 
 
 def __dir__() -> list[str]:

@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from hotloop.lazy import lazy_names
+
 if TYPE_CHECKING:
     from hotloop.errors import TrainingError
     from hotloop.policies.evaluation import Evaluation
@@ -39,13 +41,4 @@ _HOMES = {
     "train": "hotloop.training.api",
     "verify": "hotloop.training.verification",
 }
-
-
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    value: object = getattr(import_module(_HOMES[name]), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazy_names(__name__, _HOMES)
