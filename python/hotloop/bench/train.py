@@ -128,6 +128,12 @@ def run(
     return TrainRow(str(case), rate, best, forward + case.epochs * learn, peak())
 
 
+def update_name(shape: tuple[int, tuple[int, ...], int]) -> str:
+    """Return the name of the row of a policy's update."""
+    inputs, hidden, actions = shape
+    return "update " + "-".join(map(str, (inputs, *hidden, actions)))
+
+
 def run_update(
     shape: tuple[int, tuple[int, ...], int],
     *,
@@ -146,7 +152,7 @@ def run_update(
         samples.append(rate)
     # The first one warmed up.
     return TrainRow(
-        "update " + "-".join(map(str, (inputs, *hidden, actions))),
+        update_name(shape),
         Rate(tuple(samples[1:])),
         {},
         operations / samples[-1],

@@ -30,6 +30,9 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object per li
 
 
 def train(
+    cases: Annotated[
+        list[str] | None, typer.Argument(metavar="[CASE]...", help="Only cases with one of these in their name.")
+    ] = None,
     seconds: Seconds = None,
     repeats: Repeats = None,
     quick: Quick = False,
@@ -41,6 +44,7 @@ def train(
     \b
       hotloop bench train                 in minutes
       hotloop bench train --quick         roughly, and sooner
+      hotloop bench train 8x128 update    some of the cases
       hotloop bench train --json | tail -1 | jq .rows
 
     Cases read: env, envs x horizon, epochs x minibatches. 'peak' is the part
@@ -50,14 +54,19 @@ def train(
     seconds, repeats = measurement_times(seconds, repeats, (1.0, 5), (0.3, 3), quick)
 
     from hotloop.bench.peers import every_trainer
-    from hotloop.bench.train import CASES, SHAPES, run, run_update
+    from hotloop.bench.train import CASES, SHAPES, run, run_update, update_name
     from hotloop.cli.progress import PartsProgress
     from hotloop.text import short
 
     present = usable(every_trainer()) if peers else []
-    machine = look_at_machine(present, as_json)
     parts = [(str(case), functools.partial(run, case, present)) for case in CASES]
-    parts += [("update", functools.partial(run_update, shape)) for shape in SHAPES]
+    parts += [(update_name(shape), functools.partial(run_update, shape)) for shape in SHAPES]
+    if cases:
+        names = [name for name, _ in parts]
+        parts = [part for part in parts if any(case in part[0] for case in cases)]
+        if not parts:
+            raise UserError(f"no case has {' or '.join(map(repr, cases))} in its name: {', '.join(names)}")
+    machine = look_at_machine(present, as_json)
     rows: list[TrainRow] = []
     with PartsProgress(len(parts)) as progress:
         for name, measure in parts:
