@@ -1,11 +1,7 @@
-"""Runs with controllers, in processes that can be killed at chosen moments.
-
-python -m tests.training.controlled ENV HOME [EVENT:COUNT]    begin the run or go on with it; die at that event
-"""
+"""Runs with controllers, in processes that can be killed at chosen moments."""
 
 import os
 import signal
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +95,7 @@ class Death(Callback):
 
 
 def main(env: str, home: str, moment: str = "") -> None:
-    """Train."""
+    """Begin the run or go on with it; die when an event has come so many times (`EVENT:COUNT`)."""
     event, _, count = moment.partition(":")
     callbacks = [Death(event, int(count))] if moment else []
     if (Path(home) / "runs" / "run" / "config.yaml").exists():
@@ -107,7 +103,3 @@ def main(env: str, home: str, moment: str = "") -> None:
     else:
         config = {**COMMON, **RUNS[env]}
         hotloop.train(env, steps=STEPS, config=config, name="run", home=home, callbacks=callbacks)
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

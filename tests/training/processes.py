@@ -1,21 +1,24 @@
 """Real training processes for tests, to be killed and compared.
 
-python -m tests.training.processes RUN HOME THREADS    begin a run of `RUNS`, or go on with it
+python -m tests.training.processes RUN HOME    begin a run of `RUNS`, or go on with it
 python -m tests.training.processes --write             keep the checksums: only when learning was changed on purpose
 """
 
 import hashlib
 import json
 import os
-import subprocess
+import signal
 import sys
 import tempfile
+import time
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
 import hotloop
 from hotloop.config.loader import build, parse_overrides
 from hotloop.tracking.journal import read_all
+from tests import warm_process
 
 ROOT = Path(__file__).resolve().parents[2]
 KEPT = ROOT / "tests" / "data" / "training_checksums.json"
@@ -122,43 +125,68 @@ def recorded(run: Path) -> list[dict[str, Any]]:
     return [event for event in read_all(run / "metrics.jsonl") if event["event"] in result]
 
 
-def start(run: str, home: Path, *, threads: int = 2, isa: str | None = None) -> subprocess.Popen[str]:
-    """Begins a run in a process of its own, or goes on with it."""
-    environment = {**os.environ, **({} if isa is None else {"HOTLOOP_ISA": isa})}
-    return subprocess.Popen(
-        [sys.executable, "-m", "tests.training.processes", run, str(home), str(threads)],
-        cwd=ROOT,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+def train(name: str, home: Path, threads: int = 2) -> Path:
+    """Begin a run, or go on with it; return its folder."""
+    if (home / "runs" / name / "config.yaml").exists():
+        return hotloop.train(resume=name, home=home).path
+    # Without the env's packaged defaults: tuning those is no change of the learner.
+    overrides = {"env.name": name, **COMMON, **RUNS[name], "runner.num_threads": threads}
+    return hotloop.train(name, config=build(parse_overrides(overrides)), name=name, home=home).path
 
 
-def finished(process: subprocess.Popen[str]) -> str:
-    """The output of a process that must succeed."""
-    out, err = process.communicate()
-    assert process.returncode == 0, err
-    return out
+def train_quietly(name: str, home: Path, threads: int = 2) -> None:
+    """Train in a process of its own, whose output nobody reads."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    train(name, home, threads)
 
 
-def main(name: str, home: str, threads: str) -> None:
-    """Trains."""
-    if (Path(home) / "runs" / name / "config.yaml").exists():
-        run = hotloop.train(resume=name, home=home)
-    else:
-        # Without the env's packaged defaults: tuning those is no change of the learner.
-        overrides = {"env.name": name, **COMMON, **RUNS[name], "runner.num_threads": int(threads)}
-        run = hotloop.train(name, config=build(parse_overrides(overrides)), name=name, home=home)
-    print(checksum(run.path))
+def start(run: str, home: Path, *, threads: int = 2) -> BaseProcess:
+    """Begin a run in a process of its own, or go on with it."""
+    return warm_process.start(train_quietly, run, home, threads)
+
+
+def wait_until_training(process: BaseProcess, folder: Path) -> None:
+    """Wait until the process has taken the run's folder and is about to train, or has ended."""
+    while process.is_alive():
+        try:
+            if json.loads((folder / "run.json").read_text())["process"] == process.pid:
+                return
+        except FileNotFoundError:
+            pass
+        time.sleep(0.001)
+
+
+def kill(process: BaseProcess) -> bool:
+    """Kill a process; return whether that is what ended it."""
+    process.kill()
+    return warm_process.finish(process) == -signal.SIGKILL
+
+
+def train_until_write(home: Path, call: int, steps: int, config: dict[str, Any]) -> None:
+    """Train a run; die before this call of `fsync`, or leave the number of calls in a file beside the runs."""
+    real, calls = os.fsync, 0
+
+    def fsync(fd: Any) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == call:
+            os.kill(os.getpid(), signal.SIGKILL)
+        real(fd)
+
+    os.fsync = fsync
+    hotloop.train("cartpole", steps=steps, config=config, name="run", home=home, store="none", progress=False)
+    (home / "calls").write_text(str(calls))
 
 
 def write() -> None:
     """Store the results of this build."""
     with tempfile.TemporaryDirectory() as home:
-        sums = {run: finished(start(run, Path(home))).strip() for run in RUNS}
+        sums = {run: checksum(train(run, Path(home))) for run in RUNS}
     KEPT.write_text(json.dumps(sums, indent=2) + "\n")
 
 
 if __name__ == "__main__":
-    write() if sys.argv[1:] == ["--write"] else main(*sys.argv[1:])
+    if sys.argv[1:] == ["--write"]:
+        write()
+    else:
+        print(checksum(train(sys.argv[1], Path(sys.argv[2]))))

@@ -2,8 +2,6 @@
 
 import json
 import signal
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -19,9 +17,11 @@ from hotloop.training.callbacks import ControlReport, EvaluationReport, Iteratio
 from hotloop.training.control import Controller, Decision, Situation
 from hotloop.training.session import Session
 from hotloop.training.start import begin
+from tests import warm_process
 from tests.cli.command import hotloop as hotloop_command
+from tests.training import controlled
 from tests.training.controlled import COMMON, PYTHON_ENV, RUNS, STEPS
-from tests.training.processes import ROOT, newest_policy
+from tests.training.processes import newest_policy
 
 MOMENTS = ["control:1", "evaluation:1", "control:2", "checkpoint:1", "iteration:2", "control:1", "iteration:1"]
 
@@ -53,10 +53,9 @@ def trained(home: Path, config: Mapping[str, Any], *controllers: Controller, **g
 
 
 def process(env: str, home: Path, moment: str = "") -> int:
-    command = [sys.executable, "-m", "tests.training.controlled", env, str(home), *([moment] if moment else [])]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode in (0, -signal.SIGKILL), done.stderr
-    return done.returncode
+    code = warm_process.run(controlled.main, env, str(home), moment)
+    assert code in (0, -signal.SIGKILL)
+    return code
 
 
 def timeless_events(run: Path) -> list[dict[str, Any]]:

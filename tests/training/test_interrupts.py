@@ -16,7 +16,8 @@ from hotloop.config import load_config
 from hotloop.training import Callback, Run, interrupts
 from hotloop.training.callbacks import CheckpointReport, EvaluationProgress, IterationReport
 from hotloop.training.start import begin
-from tests.training.processes import newest_policy, recorded
+from tests import warm_process
+from tests.training.processes import newest_policy, recorded, train_until_write
 
 SMALL: dict[str, Any] = {
     "runner.num_envs": 8,
@@ -171,39 +172,18 @@ def test_a_second_signal_ends_it_in_the_middle_of_a_long_native_call(endless: di
     assert (done.stdout, done.stderr) == ("noted\nat once\n", "")
 
 
-KILLED_WHILE_WRITING = """
-import os, signal, sys
-import hotloop
-
-real, calls = os.fsync, 0
-
-def fsync(handle):
-    global calls
-    calls += 1
-    if calls == int(sys.argv[2]):
-        os.kill(os.getpid(), signal.SIGKILL)
-    real(handle)
-
-os.fsync = fsync
-hotloop.train("cartpole", steps=%d, config=%r, name="run", home=sys.argv[1], store="none")
-print(calls)
-""" % (STEPS, SMALL)  # noqa: UP031
-
-
 def test_a_kill_at_any_moment_of_writing_leaves_a_run_that_goes_on_exactly(tmp_path: Path) -> None:
     whole = trained(tmp_path / "whole")
     lines = len(recorded(whole.path))
 
-    def killed_at(call: int) -> subprocess.CompletedProcess[str]:
-        home = tmp_path / str(call)
-        command = [sys.executable, "-c", KILLED_WHILE_WRITING, str(home), str(call)]
-        return subprocess.run(command, capture_output=True, text=True)
+    def killed_at(call: int) -> int:
+        return warm_process.run(train_until_write, tmp_path / str(call), call, STEPS, SMALL)
 
-    every = int(killed_at(0).stdout)
+    assert killed_at(0) == 0
+    every = int((tmp_path / "0" / "calls").read_text())
     # Before the fourth call there is no run yet: its folder appears at once.
     for call in [*range(4, 18, 2), *range(every - 9, every + 1)]:
-        done = killed_at(call)
-        assert done.returncode == -signal.SIGKILL, (call, done.stderr)
+        assert killed_at(call) == -signal.SIGKILL, call
         run = hotloop.train(resume="run", home=tmp_path / str(call))
         assert newest_policy(run.path) == newest_policy(whole.path), call
         assert len(recorded(run.path)) == lines, call

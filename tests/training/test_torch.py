@@ -1,10 +1,8 @@
 """Whole runs with the torch learner: killed and resumed, handed to the other learner, repeated, trusted, learned."""
 
 import json
-import signal
-import subprocess
-import sys
 import time
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +13,8 @@ import hotloop
 from hotloop.errors import TrainingError
 from hotloop.files import seal
 from hotloop.training import verify
-from tests.training.processes import checksum
-from tests.training.test_same_bits import wait_until_training
+from tests import warm_process
+from tests.training.processes import checksum, kill, wait_until_training
 
 SMALL: dict[str, Any] = {
     "train.learner": "torch",
@@ -42,31 +40,26 @@ def said(kind: str) -> list[str]:
     return [f"{key}={json.dumps(value)}" for key, value in {**SMALL, **KINDS[kind]}.items()]
 
 
+def start(home: Path, *arguments: str) -> BaseProcess:
+    return warm_process.start(warm_process.command, "train", *arguments, "--json", HOTLOOP_HOME=str(home))
+
+
+def run(home: Path, *arguments: str) -> int:
+    return warm_process.finish(start(home, *arguments))
+
+
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_killed_run_ends_with_identical_weights(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def start(home: Path, *arguments: str) -> subprocess.Popen[str]:
-        monkeypatch.setenv("HOTLOOP_HOME", str(home))
-        command = [sys.executable, "-m", "hotloop", "train", *arguments, "--json"]
-        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-    def finish(process: subprocess.Popen[str]) -> None:
-        _, result = process.communicate()
-        assert process.returncode == 0, result
-
+def test_a_killed_run_ends_with_identical_weights(kind: str, tmp_path: Path) -> None:
     fresh = ["cartpole", *said(kind), "--steps", str(STEPS), "--name", "run"]
     whole, broken = tmp_path / "whole", tmp_path / "broken"
-    finish(start(whole, *fresh))
+    assert run(whole, *fresh) == 0
     folder = broken / "runs" / "run"
-    kills = 0
-    for attempt in range(3):
+    for attempt in range(2):
         process = start(broken, *(fresh if attempt == 0 else ["--resume", "run"]))
         wait_until_training(process, folder)
         time.sleep(0.15 * attempt)
-        process.kill()
-        process.communicate()
-        kills += process.returncode == -signal.SIGKILL
-    assert kills > 1
-    finish(start(broken, "--resume", "run"))
+        assert kill(process)
+    assert run(broken, "--resume", "run") == 0
     assert checksum(folder) == checksum(whole / "runs" / "run")
 
 
