@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -73,9 +73,11 @@ class Server:
 
 
 @contextlib.contextmanager
-def serving(home: Path, *arguments: str, **environment: str) -> Iterator[Server]:
+def serving(
+    home: Path, *arguments: str, program: Sequence[str] = ("-m", "hotloop"), **environment: str
+) -> Iterator[Server]:
     """A server over a home, until the end."""
-    command = [sys.executable, "-m", "hotloop", "serve", "--port", "0", "--json", *arguments]
+    command = [sys.executable, *program, "serve", "--port", "0", "--json", *arguments]
     own = {**os.environ, "HOTLOOP_HOME": str(home), "HOTLOOP_TOKEN": TOKEN, **environment}
     process = subprocess.Popen(command, env=own, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:

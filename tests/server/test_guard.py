@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from hotloop.errors import ConfigError
-from hotloop.server.guard import BODY_SECONDS, MAX_BODY, MOST_WRONG, Sessions
+from hotloop.server.guard import MAX_BODY, MOST_WRONG, Sessions
 from hotloop.server.settings import find_token
 from tests.server.live_server import TOKEN, Reply, Server, serving
 
@@ -289,15 +289,25 @@ def test_deeply_nested_bodies_are_refused(served: Server) -> None:
     )
 
 
-def test_slow_clients_are_cut_off(served: Server) -> None:
-    for start in (
-        b"GET /api/rl/runs HTTP/1.1\r\nHost: loc",
-        f"PATCH /api/rl/runs/other HTTP/1.1\r\n{WRITING}Content-Length: 10\r\n\r\n{{".encode(),
-    ):
-        with socket.create_connection((served.host, served.port), timeout=4 * BODY_SECONDS) as connection:
-            connection.sendall(start)
-            received = connection.recv(65536)
-            assert not received or status(received) == 408
+IMPATIENT = """
+from hotloop.__main__ import main
+from hotloop.server import guard, http_server
+
+guard.BODY_SECONDS = http_server.HEADERS_WITHIN = 0.5
+main()
+"""
+
+
+def test_slow_clients_are_cut_off(trained: Path) -> None:
+    with serving(trained, program=("-c", IMPATIENT)) as server:
+        for start, answer in (
+            (b"GET /api/rl/runs HTTP/1.1\r\nHost: loc", None),
+            (f"PATCH /api/rl/runs/other HTTP/1.1\r\n{WRITING}Content-Length: 10\r\n\r\n{{".encode(), 408),
+        ):
+            with socket.create_connection((server.host, server.port), timeout=60) as connection:
+                connection.sendall(start)
+                received = connection.recv(65536)
+                assert (status(received) if received else None) == answer
 
 
 def test_huge_headers_and_addresses_are_refused(served: Server) -> None:
