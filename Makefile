@@ -10,6 +10,8 @@ PINS := requirements-dev.txt
 CORE := python/hotloop/_core.abi3.so
 CORE_SOURCES := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name 'Cargo.toml')
 TYPED := python tests $(wildcard examples)
+# One more than the two cores of a small machine: many tests wait for other processes.
+SIDE_BY_SIDE := -n 3 --dist worksteal
 NPM := $(shell command -v npm)
 DASHBOARD := python/hotloop/server/static/index.html
 DASHBOARD_SOURCES := $(shell find dashboard -name node_modules -prune -o -type f -print)
@@ -17,12 +19,13 @@ DASHBOARD_SOURCES := $(shell find dashboard -name node_modules -prune -o -type f
 # maturin and pyo3 take the interpreter from here, whatever environment is active in the shell.
 export VIRTUAL_ENV := $(abspath $(VENV))
 export PYO3_PYTHON := $(abspath $(VENV))/bin/python
-unexport CONDA_PREFIX PYTHONHOME
+# Without bytecode, each of the processes that tests start would compile the package again.
+unexport CONDA_PREFIX PYTHONHOME PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo build dashboard assets test test-dashboard test-rust test-python test-browser test-server reliability faults-jobs lint format bench wheel system-deps clean
+.PHONY: help demo build dashboard assets test test-dashboard test-rust test-python test-full test-browser test-server reliability faults-jobs lint format bench wheel system-deps clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,7 +62,10 @@ test-rust: ## Run the tests of the Rust crates
 	cargo test --workspace --locked
 
 test-python: $(CORE) $(STAMPS)/dev assets ## Run the tests of the Python package, wheel included
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE)
+
+test-full: $(CORE) $(STAMPS)/dev assets ## Run the tests of the Python package in their long forms
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m '' -o faulthandler_timeout=1800
 
 test-browser: $(CORE) $(STAMPS)/dev dashboard ## Run all tests of the dashboard in a browser; 'make test' runs a few
 	$(BIN)/python -m pytest tests/browser -m ''
