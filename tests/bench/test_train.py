@@ -76,8 +76,15 @@ def test_memory_is_part_of_a_case() -> None:
     assert row.flops == pytest.approx(2 * weights + 2 * 2 * (3 * weights - 4 * 16))
 
 
+# The program with memory takes JAX's compiler much longer.
 @pytest.mark.parametrize(
-    "peer", [peer for peer in INSTALLED if peer is not torch_learner.PEER], ids=lambda peer: peer.name
+    "peer",
+    [
+        pytest.param(peer, marks=pytest.mark.full if peer.name == "jax-recurrent" else ())
+        for peer in INSTALLED
+        if peer is not torch_learner.PEER
+    ],
+    ids=lambda peer: peer.name,
 )
 def test_a_peer_trains_on_cartpole_and_declines_what_it_does_not_have(peer: Peer[PpoCase]) -> None:
     with ExitStack() as stack:
