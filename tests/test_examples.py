@@ -23,3 +23,14 @@ def test_quickstart(repository: Path) -> None:
     result = run(sys.executable, "-W", "error", "examples/quickstart.py", cwd=repository)
     assert "episodes finished, mean return 4" in result
     assert "repeated exactly: True" in result
+
+
+def test_every_sweep_file_can_be_searched(repository: Path) -> None:
+    from hotloop.sweeps.definition import define
+
+    files = sorted((repository / "examples" / "sweeps").glob("*.yaml"))
+    assert files
+    for file in files:
+        definition = define(file=file)
+        assert f"examples/sweeps/{file.name}" in file.read_text()
+        assert definition.trials > 1

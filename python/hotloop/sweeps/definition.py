@@ -32,7 +32,7 @@ from hotloop.envs.registry import is_native
 from hotloop.errors import ConfigError
 from hotloop.sweeps.samplers import BUILT_IN, default_sampler, random_settings
 from hotloop.sweeps.settings import PBT, SweepSettings
-from hotloop.sweeps.space import Settings, Space, is_distribution, parse_space
+from hotloop.sweeps.space import Settings, Space, is_distribution, parse_space, whole_entry
 from hotloop.training.settings import fit_minibatch, settle
 
 _TRIALS: Final = 200
@@ -212,6 +212,7 @@ def define(
         part, _, name = key.partition(".")
         if name in merged.get(part, {}):
             raise ConfigError(f"{key} is both fixed and searched: leave one of them out")
+    space = {key: whole_entry(entry) for key, entry in space.items()}
     settings = _settings(layers)
     try:
         config = load_config(env, overrides=merged)

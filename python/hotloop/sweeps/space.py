@@ -249,6 +249,22 @@ def parse_space(entries: Mapping[str, Any], known: Sequence[str], fixed: Callabl
     return Space(tuple(_ordered(dimensions, owners)), {key: fixed(key) for key in named if key not in owners})
 
 
+def whole_entry(entry: Any) -> Any:
+    """Return an entry of a space with its distribution in one piece.
+
+    In `{if: ..., is: choice(16, 32)}` YAML takes the comma for the end of the value, and `32)` for a key.
+
+    >>> whole_entry({"if": {"policy.memory": "lstm"}, "is": "choice(16", "32)": None})
+    {'if': {'policy.memory': 'lstm'}, 'is': 'choice(16, 32)'}
+    """
+    if not isinstance(entry, Mapping) or not {"if", "is"} <= set(entry):
+        return entry
+    rest = [key for key in entry if key not in ("if", "is")]
+    if any(entry[key] is not None for key in rest):
+        return entry
+    return {"if": entry["if"], "is": ", ".join(map(str, (entry["is"], *rest)))} if rest else dict(entry)
+
+
 def parse_distribution(text: str, place: str) -> Distribution:
     """Return the distribution that a text describes; errors name the place.
 
