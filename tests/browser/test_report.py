@@ -1,14 +1,12 @@
 """Reports of `hotloop runs report --html`: one file, opened without a server or a network."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 from playwright.sync_api import expect
 
 from tests.browser.test_watch import picture, shown_step
 from tests.browser.visitor import Visitor, axe_violations, chart, wait_until
+from tests.cli.command import hotloop
 from tests.server.live_server import train
 
 
@@ -18,8 +16,8 @@ def test_a_report_is_one_file_that_needs_no_network(visitor: Visitor, repository
         train(tmp_path, "cartpole", "--seed", seed, "--name", name, "--steps", "40k")
     train(tmp_path, "cartpole", "--name", "three", "--steps", "40k", "ppo.epochs=2")
     report = tmp_path / "report.html"
-    command = [sys.executable, "-m", "hotloop", "runs", "report", "one", "two", "three", "--html", str(report)]
-    subprocess.run(command, env={**os.environ, "HOTLOOP_HOME": str(tmp_path)}, check=True, capture_output=True)
+    names = ("one", "two", "three")
+    assert hotloop("runs", "report", *names, "--html", str(report), HOTLOOP_HOME=str(tmp_path)).returncode == 0
     report.write_text(report.read_text().replace('"name":"two"', f'"name":"{hostile}"'.replace("<", "\\u003c")))
     page = visitor.profile(offline=True).new_page()
     visitor.watch(page)

@@ -2,9 +2,6 @@
 
 import importlib.util
 import math
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +28,7 @@ from hotloop.envs.compiled import (
     tanh,
     uniform,
 )
+from tests.cli.command import hotloop as hotloop_command
 
 pytest.importorskip("numba")
 BOX = spaces.Box(-np.inf, np.inf, (2,))
@@ -235,12 +233,12 @@ def test_modules_are_found_without_being_imported(tmp_path: Path, monkeypatch: p
     assert whole_name("gymnasium:CartPole-v1") == "gymnasium:CartPole-v1"
 
 
-def test_commands_take_a_file_and_a_name(repository: Path, tmp_path: Path) -> None:
-    environment = {**os.environ, "HOTLOOP_HOME": str(tmp_path), "HOTLOOP_COMPILED": "0"}
+def test_commands_take_a_file_and_a_name(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(repository)
 
     def reports(*arguments: str) -> str:
-        command = [sys.executable, "-m", "hotloop", *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, cwd=repository, env=environment, check=True)
+        done = hotloop_command(*arguments, HOTLOOP_HOME=str(tmp_path), HOTLOOP_COMPILED="0")
+        assert done.returncode == 0, done.stderr
         return done.stdout
 
     nim = "examples/compiled_nim.py:Nim"

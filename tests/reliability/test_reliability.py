@@ -15,12 +15,12 @@ from tests.reliability.mutations import Mutations
 from tests.reliability.trust import Trust
 
 SHORT: list[tuple[Attack, int]] = [
-    (Kills(["cartpole", "tabular"]), 3),
-    (Deaths(), 6),
-    (Mutations(), 4),
-    (Forgeries(), 12),
-    (Trust(shown=False), 12),
-    (Hostile(), 9),
+    (Kills(["cartpole", "tabular"]), 2),
+    (Deaths(), 4),
+    (Mutations(), 2),
+    (Forgeries(), 8),
+    (Trust(shown=False), 8),
+    (Hostile(), 6),
     (Calls(), 500),
 ]
 

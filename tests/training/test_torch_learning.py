@@ -50,7 +50,9 @@ RECALL: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize(("memory", "seed", "rate"), [("lstm", 2, 0.003), ("gru", 3, 0.01)])
+@pytest.mark.parametrize(
+    ("memory", "seed", "rate"), [("lstm", 2, 0.003), pytest.param("gru", 3, 0.01, marks=pytest.mark.full)]
+)
 def test_a_cue_is_recalled_after_forty_steps(memory: str, seed: int, rate: float, tmp_path: Path) -> None:
     config = {**RECALL, "policy.memory": memory, "ppo.learning_rate": rate}
     run = hotloop.train("recall", seed=seed, config=config, home=tmp_path)
