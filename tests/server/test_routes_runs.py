@@ -139,7 +139,7 @@ def test_prometheus_reads_what_is_exposed(served: Server) -> None:
 
 def test_the_six_addresses_that_users_bring_along_answer(served: Server) -> None:
     assert served.get("/api/rl/status")["runs"] == {"completed": 3}
-    assert served.get("/api/rl/sweeps") == {"sweeps": []}
+    assert served.get("/api/rl/sweeps") == {"sweeps": [], "next": None}
     (group, *_) = served.get("/api/rl/performance/summary")["groups"]
     assert (group["env"], group["learner"], group["runs"]) == ("cartpole", "native", 3)
     assert sum(group["split"].values()) == pytest.approx(1.0)

@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from hotloop import _core
-from hotloop.server import routes_jobs, routes_runs, routes_series, routes_system, routes_watch
+from hotloop.server import routes_jobs, routes_runs, routes_series, routes_sweeps, routes_system, routes_watch
 from hotloop.server.guard import Guard
 from hotloop.server.models import base
 from hotloop.server.problems import KNOWN, MEDIA_TYPE, ProblemError, from_error, problem
@@ -73,7 +73,7 @@ def build_app(services: Services | None = None) -> FastAPI:
         generate_unique_id_function=lambda route: route.name,
     )
     app.state.services = services
-    for part in (routes_runs, routes_series, routes_watch, routes_jobs, routes_system):
+    for part in (routes_runs, routes_series, routes_watch, routes_jobs, routes_sweeps, routes_system):
         app.include_router(part.router, prefix="/api/rl")
     app.include_router(routes_system.root)
     app.add_api_route("/{path:path}", serve_static, methods=["GET"], include_in_schema=False)

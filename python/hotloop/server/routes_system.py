@@ -158,12 +158,6 @@ async def performance_trends(request: Request) -> Response:
     return json_response(request, {"trends": await found.access.run(trends, found.store)})
 
 
-@router.get("/sweeps", response_model=models.Sweeps)
-async def list_sweeps(request: Request) -> Response:
-    """Sweeps: none until this version has them."""
-    return json_response(request, {"sweeps": []})
-
-
 @router.get(
     "/events",
     response_class=StreamingResponse,

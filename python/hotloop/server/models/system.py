@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -129,12 +129,6 @@ class Trends(ResponseModel):
     """All trends."""
 
     trends: list[Trend]
-
-
-class Sweeps(ResponseModel):
-    """Sweeps; there are none yet."""
-
-    sweeps: list[dict[str, Any]]
 
 
 class Health(ResponseModel):
