@@ -1,4 +1,4 @@
-"""Playing native envs in tests: variants worth trying, and actions that are the same on every machine and version."""
+"""Trajectories of native envs: variants worth trying, and actions that are the same on every machine and version."""
 
 import hashlib
 from typing import Any
@@ -57,8 +57,8 @@ def choose(
     """An action for each row; legal ones where there is a mask."""
     if isinstance(space, gymnasium.spaces.Box):
         unit = (_bits(step, (rows, *space.shape), seed) >> np.uint64(40)).astype(np.float32) / np.float32(1 << 24)
-        amounts: NDArray[np.float32] = space.low + (space.high - space.low) * unit
-        return amounts
+        values: NDArray[np.float32] = space.low + (space.high - space.low) * unit
+        return values
     if isinstance(space, gymnasium.spaces.MultiDiscrete):
         many: NDArray[np.int64] = (_bits(step, (rows, *space.shape), seed) >> np.uint64(33)).astype(
             np.int64

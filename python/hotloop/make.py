@@ -60,13 +60,13 @@ def make_vec(
         options: The env's options that differ from their defaults.
         autoreset_mode: When a finished env starts again: `"next_step"`, `"same_step"`, `"disabled"`, or one of
             `gymnasium.vector.AutoresetMode`.
-        infos: Names of the env's info arrays that `info` shall hold.
+        infos: Names of the env's info arrays to include in `info`.
         first_env: The index of the first env among all envs of a run; envs draw their randomness by index, so runners
             on several machines can share one seed.
         pin_threads: Whether to tie each thread to a core.
         action_repeat: Ticks that a step spans: the action is repeated, rewards add up, and the end of an episode ends
             the step. `max_steps` counts ticks. For envs that forbid no actions.
-        render_mode: What `render` gives for each env: `"ansi"` for text, `"rgb_array"` for pictures (which need the
+        render_mode: Result of `render` for each env: `"ansi"` for text, `"rgb_array"` for pictures (which need the
             extra `video`).
         num_workers: How many processes step Python envs; left out: one per core. 0 steps them in this one, where
             exceptions come through and a debugger works.
@@ -140,7 +140,7 @@ def check_wrappers(wrap: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _is_compiled(env: object) -> TypeGuard[CompiledEnv]:
-    """Whether it is what `hotloop.compiled` makes; if its module was never imported, nothing is."""
+    """Return whether `hotloop.compiled` made it; if its module was never imported, it did not."""
     module = sys.modules.get("hotloop.envs.compiled")
     return module is not None and isinstance(env, module.CompiledEnv)
 

@@ -23,7 +23,7 @@ class Case:
     low: tuple[float, ...]
     high: tuple[float, ...]
     margin: Callable[[Floats], Floats]
-    """How far each next state is from where the episode would end."""
+    """Return the distance of each next state from the end of the episode."""
     options: dict[str, Any]
     keywords: dict[str, Any]
     attributes: dict[str, Any]

@@ -97,7 +97,7 @@ def largest_byte(task: Task) -> int:
 
 
 def sets_of(task: Task) -> list[int] | None:
-    """How many choices each set has, where there are several sets."""
+    """Return the number of choices of each set, where there are several sets."""
     action = _core.describe(task.env, task.options)["action"]
     return list(action["n"]) if action["kind"] == "multi-discrete" else None
 

@@ -38,7 +38,7 @@ _ROUND = 25
 
 
 class Caller:
-    """Makes calls on objects that it renews every now and then."""
+    """Make calls on objects that are replaced now and then."""
 
     def __init__(self, seed: int, folder: Path) -> None:
         self._random = Random(seed)

@@ -28,7 +28,7 @@ class Faulty(IdleEnv):
 
     Args:
         log: The file, with a line per fault that all envs of a run share.
-        most: How many faults there shall be.
+        most: Number of faults.
     """
 
     def __init__(self, log: str, most: int) -> None:

@@ -114,7 +114,7 @@ def run(
 ) -> tuple[list[Row], dict[str, float]]:
     """Measure native cases and peers in turns, then MPI cases, each in its own processes.
 
-    Gives the cases' rows, and the rates of those beside them by name.
+    Return the cases' rows, and the rates of those beside them by name.
     """
     native = [case for case in cases if case.runtime != "mpi"]
     sessions = [TabularSession(case.config()) for case in native]

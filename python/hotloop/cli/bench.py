@@ -50,8 +50,8 @@ def envs(
 
     Ours go through envs.step. They and the peers take turns, round after
     round; shown is the median of the rounds. The spread is the middle half
-    of them as a part of the median. A peer's column tells how many times
-    its speed ours is. Threads of Python envs are worker processes.
+    of them as a part of the median. A peer's column is our speed as a
+    multiple of the peer's. Threads of Python envs are worker processes.
     """
     seconds, repeats = measurement_times(seconds, repeats, (0.5, 7), (0.1, 3), quick)
     counts, numbers = whole_numbers(num_envs, "--num-envs"), whole_numbers(threads, "--threads")

@@ -43,7 +43,7 @@ def tracking(
     to its end.
     """
     if not hasattr(time, "pthread_getcpuclockid"):
-        raise UserError("this system does not tell the CPU time of threads, by which the cost of recording is found")
+        raise UserError("the cost of recording is found by the CPU time of threads, which this system does not report")
     seconds, repeats = measurement_times(seconds, repeats, (2.5, 10), (1.2, 6), quick)
 
     from hotloop.bench.report import on_machine

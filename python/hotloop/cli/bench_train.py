@@ -49,7 +49,7 @@ def train(
 
     Cases read: env, envs x horizon, epochs x minibatches. 'peak' is the part
     of the machine's measured multiply-add peak that the arithmetic of the
-    policy uses. A peer's column tells how many times its speed ours is.
+    policy uses. A peer's column is our speed as a multiple of the peer's.
     """
     seconds, repeats = measurement_times(seconds, repeats, (1.0, 5), (0.3, 3), quick)
 

@@ -86,7 +86,7 @@ def _format(details: dict[str, Any]) -> Iterator[str]:
 
 
 def _special(evaluation: dict[str, Any], options: dict[str, Any]) -> str:
-    """How an evaluation by `hotloop eval` differed from those in training."""
+    """Return the differences of an evaluation by `hotloop eval` from those in training."""
     if evaluation["source"] == "training":
         return ""
     facts = evaluation["facts"]

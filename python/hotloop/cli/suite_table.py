@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def print_suite_result(agent: Policy, judged: SuiteResult, run: str, as_json: bool) -> float:
-    """Prints a suite's table; gives the mean over its cells."""
+    """Print a suite's table; return the mean over its cells."""
     from hotloop.text import plain
 
     total, count = judged.total, len(judged.cells)

@@ -25,8 +25,8 @@ def random_actor(episode: Episode) -> Chooser:
         rows = len(obs)
         if isinstance(action, ContinuousAction):
             low, high = _bounds(action)
-            amounts: NDArray[np.float32] = low + (high - low) * draws.random((rows, len(low)), np.float32)
-            return amounts
+            values: NDArray[np.float32] = low + (high - low) * draws.random((rows, len(low)), np.float32)
+            return values
         sets = action.choices
         allowed = np.ones((rows, sum(sets)), np.int8) if mask is None else mask
         parts = np.split(allowed, np.cumsum(sets)[:-1], axis=1)

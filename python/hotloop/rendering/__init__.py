@@ -103,7 +103,7 @@ def action_text(env: str, action: NDArray[Any]) -> str:
     """Format one seat's action."""
     names = getattr(renderer(env), "ACTIONS", ())
     if action.dtype.kind == "f":
-        return " ".join(f"{amount:+.2f}" for amount in action.ravel())
+        return " ".join(f"{value:+.2f}" for value in action.ravel())
     if action.ndim == 0 and int(action) < len(names):
         return str(names[int(action)])
     return " ".join(map(str, action.ravel()))

@@ -101,7 +101,7 @@ class Opponents:
 
     @property
     def notes(self) -> list[str]:
-        """Which opponents play which seats, for the output of a run."""
+        """The opponents and their seats as text, for the output of a run."""
         if not self._found:
             return []
         seats = ", ".join(map(str, self._config.seats))

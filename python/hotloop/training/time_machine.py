@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from hotloop.config import Config
 
 Kind = Literal["exact", "checkpoint", "newest"]
-# Seconds of training for which nobody minds to wait.
+# Seconds of training that are repeated without asking.
 QUICK: Final = 5.0
 
 

@@ -40,7 +40,7 @@ class Entry:
 class Peer(Generic[C]):
     """A peer that can run cases of one kind.
 
-    `enter` prepares every way the peer has of doing the work of a case; the fastest of them counts. It gives none if
+    `enter` prepares every way the peer has of doing the work of a case; the fastest of them counts. It returns none if
     the peer does not have the env. Resources to close afterwards go on the stack.
     """
 

@@ -36,11 +36,11 @@ ADAPTERS: Final = (
         "pettingzoo",
         "hotloop[pettingzoo]",
     ),
-    AdapterEntry("rlgym:", "MODULE:FACTORY that gives an RLGym 2 env", "rlgym", "hotloop[rlgym]"),
+    AdapterEntry("rlgym:", "MODULE:FACTORY that returns an RLGym 2 env", "rlgym", "hotloop[rlgym]"),
     AdapterEntry(
-        "mettagrid:", "MODULE:FACTORY that gives a MettaGridConfig, or an env of MettaGrid", "mettagrid", "mettagrid"
+        "mettagrid:", "MODULE:FACTORY that returns a MettaGridConfig, or an env of MettaGrid", "mettagrid", "mettagrid"
     ),
-    AdapterEntry("pufferlib:", "MODULE:FACTORY that gives a PufferLib-style vector env", None, ""),
+    AdapterEntry("pufferlib:", "MODULE:FACTORY that returns a PufferLib-style vector env", None, ""),
     AdapterEntry(
         "compiled:",
         "FILE.py:NAME or MODULE:NAME of a class with @hotloop.compiled; stepped by native threads",
@@ -48,7 +48,7 @@ ADAPTERS: Final = (
         "hotloop[compiled]",
     ),
     AdapterEntry("native:", "PATH of a shared library with an env (hotloop.h); stepped by native threads", None, ""),
-    AdapterEntry("", "MODULE:FACTORY that gives an env of any of these kinds", None, ""),
+    AdapterEntry("", "MODULE:FACTORY that returns an env of any of these kinds", None, ""),
 )
 
 

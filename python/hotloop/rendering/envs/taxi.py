@@ -25,7 +25,7 @@ _WALLS = (1, 6, 15, 17, 20, 22)
 
 
 def draw(scene: Scene) -> Drawing:
-    """The stands, the walls, the taxi, the passenger, and a ring around the stand where the ride shall end."""
+    """The stands, the walls, the taxi, the passenger, and a ring around the stand where the ride must end."""
     taxi, passenger, destination = _places(scene)
     drawing = board(_SIDE, _SIDE, [PALE] * _SIDE**2)
     for stand, (letter, (square, colour)) in enumerate(_STANDS.items()):
