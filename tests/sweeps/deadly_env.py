@@ -8,7 +8,7 @@ import gymnasium
 import numpy as np
 
 
-class Deadly(gymnasium.Env[int, int]):
+class Deadly(gymnasium.Env[Any, Any]):
     """Ten steps; with `deadly` the third one is the last of the process."""
 
     observation_space = gymnasium.spaces.Discrete(11)
@@ -31,4 +31,4 @@ class Deadly(gymnasium.Env[int, int]):
         return self._at, float(np.float32(action)), self._at == 10, False, {}
 
 
-gymnasium.register("Deadly-v0", Deadly)
+gymnasium.register("Deadly-v0", f"{__name__}:Deadly")

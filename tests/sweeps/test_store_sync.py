@@ -1,5 +1,8 @@
 """A sweep's trials are in the store, as its journal has them."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -72,3 +75,16 @@ def test_a_store_that_cannot_be_written_does_not_stop_a_sweep(tmp_path: Path) ->
     (tmp_path / "folder.db").mkdir()
     assert finish(sweep, 1, listener, Interrupts(), store=tmp_path / "folder.db")
     assert "the store does not have the newest trials" in listener.notes
+
+
+def test_a_killed_sweep_is_not_shown_as_running(tmp_path: Path) -> None:
+    sweep = new_sweep(tmp_path, "killed", trials=400, sampler="sobol")
+    command = [sys.executable, "-m", "hotloop", "sweep", "--resume", str(sweep.path)]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, env={**os.environ, "HOTLOOP_HOME": str(tmp_path)})
+    with Store(home=tmp_path) as store:
+        while not (rows := sweeps_page(store).rows):
+            assert process.poll() is None
+        assert rows[0]["status"] == "running"
+        process.kill()
+        process.wait()
+        assert sweeps_page(store).rows[0]["status"] == "stopped"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from hotloop.cli.output import emit, tell
 from hotloop.sweeps.display import PlainLines, Silent, conclusion, format_setting, opening, shown_value, trial_row
+from hotloop.sweeps.sweep import planned_results
 from hotloop.text import duration, measured, short
 
 if TYPE_CHECKING:
@@ -146,13 +147,13 @@ class LiveView(View):
 
         sweep = self.sweep
         assert sweep is not None
-        planned = self.planned or self.done
+        planned = planned_results(sweep.definition)
         line = Table.grid(expand=True, padding=(0, 2, 0, 0))
         line.add_column(ratio=1)
         line.add_column(no_wrap=True, justify="right")
         line.add_row(
             ProgressBar(total=max(1, planned), completed=self.done, complete_style="cyan", finished_style="green"),
-            f"{self.stage}: {self.done} trials, {self.rate:.1f}/s, {self.pruned_share:.0%} pruned, "
+            f"{self.stage}: {self.done} of {planned}, {self.rate:.1f}/s, {self.pruned_share:.0%} pruned, "
             f"{duration(self.seconds)}",
         )
         rows = Table(box=None, padding=(0, 2, 0, 0), header_style="cyan")

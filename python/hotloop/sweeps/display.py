@@ -23,7 +23,6 @@ class Silent:
     def __init__(self) -> None:
         self.sweep: Sweep | None = None
         self.stage = ""
-        self.planned: int | None = None
         self.counts: dict[str, int] = {}
         self.fresh = 0
         """Trials that ended in this session."""
@@ -39,9 +38,9 @@ class Silent:
         for line in sweep.results.values():
             self._count(line)
 
-    def phase(self, name: str, tasks: int | None) -> None:
+    def phase(self, name: str) -> None:
         """Note the phase."""
-        self.stage, self.planned = name, tasks
+        self.stage = name
 
     def finished(self, result: Result) -> None:
         """Count a result."""
@@ -115,7 +114,7 @@ class PlainLines(Silent):
             assert self.sweep is not None
             best = "-" if self.best is None else shown_value(self.sweep, self.best[0])
             self._print(
-                f"{self.stage}: {self.done} trials, {self.rate:.1f} a second, "
+                f"{self.stage}: {self.done} done, {self.rate:.1f} a second, "
                 f"{self.pruned_share:.0%} pruned, best so far {best}"
             )
 
@@ -157,7 +156,7 @@ def conclusion(sweep: Sweep) -> list[str]:
     if run := sweep.kept.get(best.index):
         lines.append(f"  its run: {run}")
     if sweep.definition.sweep.has_cost:
-        lines.append("front (cost, value): " + ", ".join(_point(sweep, trial) for trial in sweep.front))
+        lines.append("front, not confirmed (cost, value): " + ", ".join(_point(sweep, trial) for trial in sweep.front))
     lines.append(f"train with it: hotloop train {sweep.definition.env} --best-of {sweep.name}")
     return lines
 

@@ -16,9 +16,9 @@ from typing import Any, Final, Protocol
 from hotloop.config.loader import given_keys
 from hotloop.errors import TrainingError
 from hotloop.sweeps.definition import Definition
-from hotloop.sweeps.halving_sync import HalvingPlan, halving_trials
+from hotloop.sweeps.halving_sync import HalvingPlan, halving_trials, rungs
 from hotloop.sweeps.journal import SweepFolder
-from hotloop.sweeps.pbt import PbtPlan, pbt_trials
+from hotloop.sweeps.pbt import PbtPlan, generations, pbt_trials
 from hotloop.sweeps.plans import Known, Plan, TrialsPlan, confirm_plan, keep_plan
 from hotloop.sweeps.results import Trial, importance, pareto_front, ranking, trial_of
 from hotloop.sweeps.samplers import make_sampler
@@ -147,13 +147,27 @@ def best_of(definition: Definition, trials: Sequence[Trial]) -> Trial | None:
     return next(iter(ranked), None)
 
 
+def planned_results(definition: Definition) -> int:
+    """Return the number of results of trials: one each, or one per rung or generation that a trial goes through."""
+    count = definition.trials
+    if definition.sampler == PBT:
+        return count * generations(definition)
+    if not definition.sweep.prune.waits:
+        return count
+    total = 0
+    for _ in rungs(definition):
+        total += count
+        count = max(1, count // definition.sweep.prune.factor)
+    return total
+
+
 class Listener(Protocol):
     """Follows a sweep."""
 
     def begin(self, sweep: Sweep, slots: int) -> None:
         """The sweep starts, or goes on."""
 
-    def phase(self, name: str, tasks: int | None) -> None:
+    def phase(self, name: str) -> None:
         """A phase starts: `trials`, `confirm` or `keep`."""
 
     def finished(self, result: Result) -> None:
@@ -201,7 +215,7 @@ def run_sweep(sweep: Sweep, *, slots: int | None, listener: Listener, interrupts
             )
             for name, make in phases:
                 plan = make()
-                listener.phase(name, definition.trials if name == "trials" else None)
+                listener.phase(name)
                 if not _run_phase(sweep, plan, workers, listener, interrupts):
                     return False
                 if name == "trials" and not ranking(sweep.trials):

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import socket
+import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
+
+import psutil
 
 from hotloop.errors import QueryError
 from hotloop.text import storable
@@ -16,6 +20,8 @@ if TYPE_CHECKING:
 
 # The version of the schema from which on there are tables for them.
 _VERSION: Final = 5
+# Seconds without a sign of life after which a sweep has stopped.
+_SILENT: Final = 60.0
 _JSON: Final = ("definition", "facts", "settings")
 _TRIAL_COLUMNS: Final = (
     "trial",
@@ -58,7 +64,7 @@ def sweeps_page(store: Store, *, after: int | None = None, limit: int = 100) -> 
         *(() if after is None else (after,)),
         limit + 1,
     )
-    shown = [_parsed(row) for row in rows[:limit]]
+    shown = [_sweep(row) for row in rows[:limit]]
     return RowPage(shown, shown[-1]["number"] if len(rows) > limit else None)
 
 
@@ -68,7 +74,7 @@ def find_stored_sweep(store: Store, name: str) -> dict[str, Any] | None:
         return None
     number = int(name) if name.isdecimal() and len(name) < 18 else -1
     rows = store.query_named("SELECT * FROM sweeps WHERE number = ? OR name = ? ORDER BY number DESC", number, name)
-    return _parsed(rows[0]) if rows else None
+    return _sweep(rows[0]) if rows else None
 
 
 def trials_page(
@@ -91,6 +97,16 @@ def _values(row: Mapping[str, Any]) -> tuple[Any, ...]:
         storable(json.dumps(value) if name in _JSON else value) if name in _JSON or isinstance(value, str) else value
         for name, value in row.items()
     )
+
+
+def _sweep(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a sweep's row; one whose process was killed has stopped, whatever it last wrote."""
+    found = _parsed(row)
+    if found["status"] == "running":
+        is_here = found["host"] == socket.gethostname()
+        if (is_here and not psutil.pid_exists(found["process"])) or time.time() - found["seen"] > _SILENT:
+            found["status"] = "stopped"
+    return found
 
 
 def _parsed(row: dict[str, Any]) -> dict[str, Any]:
