@@ -120,10 +120,14 @@ def adapt(env: Any, wrap: Mapping[str, Any] | None = None) -> Adapted:
     from hotloop.envs.adapters.old_gym import modern
     from hotloop.envs.adapters.wrappers import wrapped
 
-    if adapter is not GymnasiumEnv:
-        names = ", ".join(f"wrap.{name}" for name in wrap)
-        raise SpaceError(f"{names}: wrappers are for Gymnasium envs with one agent, not for {type(env).__name__}")
-    return adapter(wrapped(modern(env)[0], wrap))
+    if adapter is GymnasiumEnv:
+        return adapter(wrapped(modern(env)[0], wrap))
+    if adapter.__module__ == "hotloop.envs.adapters.pettingzoo":
+        from hotloop.envs.adapters.agent_wrappers import WrappedAecEnv, WrappedParallelEnv
+
+        return adapter((WrappedAecEnv if _has(env, "agent_iter") else WrappedParallelEnv)(env, wrap))
+    names = ", ".join(f"wrap.{name}" for name in wrap)
+    raise SpaceError(f"{names}: wrappers are for Gymnasium and PettingZoo envs, not for {type(env).__name__}")
 
 
 def _adapter_class(env: Any) -> Any:
