@@ -117,7 +117,9 @@ def test_replays_and_evaluations_know_who_played_which_seat(home: Path) -> None:
     done = hotloop_command("eval", str(run.path), "--episodes", "6", "--json", "--no-keep", HOTLOOP_HOME=str(home))
     found = json.loads(done.stdout.splitlines()[-1])
     config = load_config("tag", overrides={**SMALL, **AGAINST})
-    opponents = Opponents(config, kept(run.path, config, trust=False), native_spec("tag", config.env.options), "native")
+    opponents = Opponents(
+        config.opponents, kept(run.path, config, trust=False), native_spec("tag", config.env.options), "native"
+    )
     from hotloop.episodes.episode import fresh_seed
 
     again = evaluate(
@@ -134,9 +136,50 @@ def test_replays_and_evaluations_know_who_played_which_seat(home: Path) -> None:
 def test_opponents_take_turns_in_their_share_of_the_envs(home: Path) -> None:
     config = load_config("tag", overrides={**SMALL, **AGAINST, "opponents.share": 0.5})
     run = trained(home, "share", {"opponents.share": 0.5})
-    opponents = Opponents(config, kept(run.path, config, trust=False), native_spec("tag", config.env.options), "native")
+    opponents = Opponents(
+        config.opponents, kept(run.path, config, trust=False), native_spec("tag", config.env.options), "native"
+    )
     assert opponents.table(range(6)) == [[0, 0, 0], [0, 1, 2], [0, 0, 0], [0, 2, 1], [0, 0, 0], [0, 1, 2]]
     assert opponents.evaluation_table(range(2)) == [[0, 1, 2], [0, 2, 1]]
+
+
+def test_opponents_may_play_in_evaluations_only(home: Path) -> None:
+    heard = Heard()
+    run = trained(home, "judged", {"opponents.share": 0.0}, heard)
+    assert any("seat 1, 2 in evaluations only: one at step" in note for note in heard.notes)
+    # Every row is the learner's in training, and its policy that of self-play.
+    free = hotloop.train("tag", steps=STEPS, config=SMALL, name="free", home=home)
+    assert newest_policy(run.path) == newest_policy(free.path)
+    assert run.evaluation is not None
+    assert free.evaluation is not None
+    assert run.evaluation.mean != free.evaluation.mean
+
+
+def test_a_run_is_evaluated_against_opponents_that_are_named(home: Path) -> None:
+    def mean(*changes: str) -> float:
+        arguments = ("eval", "two", *changes, "--episodes", "5", "--json", "--no-keep")
+        done = hotloop_command(*arguments, HOTLOOP_HOME=str(home))
+        return float(json.loads(done.stdout.splitlines()[-1])["mean"])
+
+    agent, one = hotloop.load("two", home=home), hotloop.load("one", home=home)
+    from hotloop.episodes.episode import fresh_seed
+
+    expected = evaluate(
+        agent.learner,
+        "tag",
+        agent.options,
+        episodes=5,
+        seed=fresh_seed(0),
+        opponents=EvaluationOpponents([one.learner], lambda envs: [[0, 1, 1]] * len(envs)),
+    )
+    against = mean("opponents.policies=[one]", "opponents.seats=[1,2]")
+    assert against == pytest.approx(expected.mean)
+    assert against != mean()
+    trained(home, "usual")
+    refused = hotloop_command(
+        "eval", "usual", "opponents.policies=[one]", "opponents.seats=[9]", HOTLOOP_HOME=str(home)
+    )
+    assert "opponents.seats has 9: the env has the seats 0 to 2" in refused.stderr
 
 
 @pytest.mark.parametrize(

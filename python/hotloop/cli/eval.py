@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 def evaluate(
     run: Annotated[str, typer.Argument(metavar="RUN", help="A path, a name, the beginning of one, or 'last'.")],
     changes: Annotated[
-        list[str] | None, typer.Argument(metavar="env.KEY=VALUE", help="Options of the env to change.")
+        list[str] | None,
+        typer.Argument(metavar="KEY=VALUE", help="Options of the env (env.KEY) and opponents (opponents.KEY)."),
     ] = None,
     episodes: Annotated[
         int | None, typer.Option(parser=count, metavar="N", help="Number of episodes (default: 100).")
@@ -42,6 +43,7 @@ def evaluate(
       hotloop eval last
       hotloop eval cartpole-20 --episodes 1000 --json | jq .mean
       hotloop eval last env.length=1.0
+      hotloop eval last opponents.policies=[first] opponents.seats=[1]
       hotloop eval runs/mine/checkpoints/131072
 
     The interval has the true mean inside it 95 times of 100. The result is
@@ -65,6 +67,7 @@ def evaluate(
     from hotloop.cli import run_lookup
     from hotloop.cli.progress import PartsProgress
     from hotloop.cli.suite_table import print_suite_result
+    from hotloop.config.loader import build
     from hotloop.envs.loader import load_env
     from hotloop.envs.registry import is_native
     from hotloop.envs.suites import suite_of
@@ -75,7 +78,7 @@ def evaluate(
     from hotloop.training import evaluate as play
     from hotloop.training.checkpoint import open_policy
     from hotloop.training.evaluation import LONGEST, Opponents
-    from hotloop.training.opponents import opponents_of
+    from hotloop.training.opponents import find_opponents, opponents_of
     from hotloop.training.recorded_evaluation import evaluate_table
     from hotloop.training.suite_evaluation import cell_seed, evaluate_suite
     from hotloop.training.trust import stored_config
@@ -85,13 +88,20 @@ def evaluate(
         agent = checkpoint_policy(open_policy(path, trust=trust, warn=tell))
         load_env(agent.env)
         run_folder = _run_folder(agent.path)
-        against = None if run_folder is None else opponents_of(run_folder, agent.spec, trust=trust)
+        parts = _changed_parts(changes or [])
+        if "opponents" in parts:
+            env = {"name": agent.env, **agent.options}
+            settings = build({"env": env, "train": {"steps": 1}, "opponents": parts["opponents"]}).opponents
+            against = find_opponents(settings, agent.spec, home=None, trust=trust, warn=tell)
+        else:
+            against = None if run_folder is None else opponents_of(run_folder, agent.spec, trust=trust)
         own = {} if run_folder is None else stored_config(run_folder, trust=trust).train.evaluate_env
     except (ConfigError, TrainingError) as error:
         raise UserError(str(error)) from None
-    options = {**agent.options, **own, **_changed_options(agent, changes or [])}
+    options = {**agent.options, **own, **_checked_options(agent, dict(parts.get("env", {})))}
     key = fresh_seed(seed)
     how = {"seed": seed, "key": key, "deterministic": not stochastic, "options": options}
+    how |= {"opponents": parts["opponents"]} if "opponents" in parts else {}
     folder = _run_folder(agent.path) if keep else None
     if (suite := suite_of(agent.env)) is not None and not changes:
         judged = evaluate_suite(agent, suite, episodes=episodes, seed=key, deterministic=not stochastic)
@@ -139,19 +149,30 @@ def _require(mean: float, at_least: float | None) -> None:
         raise typer.Exit(1)
 
 
-def _changed_options(agent: Policy, changes: list[str]) -> dict[str, Any]:
-    """The options of the env to change; a native env's are checked, and refused if the policy would not fit."""
-    from hotloop.config.loader import build, parse_overrides
+def _changed_parts(changes: list[str]) -> dict[str, dict[str, Any]]:
+    """Return options of the env and opponents, by section of the config."""
+    from hotloop.config.loader import parse_overrides
+
+    parts = parse_overrides(changes)
+    if other := [part for part in parts if part not in ("env", "opponents")]:
+        raise UserError(
+            f"{other[0]}... cannot be changed here: only options of the env, such as env.KEY=VALUE, and "
+            "opponents.policies and opponents.seats"
+        )
+    if unknown := set(parts.get("opponents", ())) - {"policies", "seats"}:
+        raise UserError(f"opponents.{min(unknown)} cannot be changed here: only opponents.policies and opponents.seats")
+    return parts
+
+
+def _checked_options(agent: Policy, changed: dict[str, Any]) -> dict[str, Any]:
+    """Return the options to change; a native env's are checked, and refused if the policy would not fit."""
+    from hotloop.config.loader import build
     from hotloop.envs.registry import is_native
     from hotloop.errors import ConfigError
 
+    if not changed or not is_native(agent.env):
+        return changed
     try:
-        parts = parse_overrides(changes)
-        if other := [part for part in parts if part != "env"]:
-            raise UserError(f"{other[0]}... cannot be changed here: only options of the env, such as env.KEY=VALUE")
-        changed = dict(parts.get("env", {}))
-        if not is_native(agent.env):
-            return changed
         build({"env": {"name": agent.env, **agent.options, **changed}, "train": {"steps": 1}})
     except ConfigError as error:
         raise UserError(str(error)) from None
@@ -160,7 +181,8 @@ def _changed_options(agent: Policy, changes: list[str]) -> dict[str, Any]:
     before, after = (native_spec(agent.env, options) for options in (agent.options, {**agent.options, **changed}))
     for key in ("observation", "action"):
         if getattr(before, key) != getattr(after, key):
-            raise UserError(f"with {' '.join(changes)} the {key}s of {agent.env} are others than the policy knows")
+            shown = " ".join(f"env.{name}={value}" for name, value in changed.items())
+            raise UserError(f"with {shown} the {key}s of {agent.env} are others than the policy knows")
     return changed
 
 

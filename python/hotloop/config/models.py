@@ -477,9 +477,10 @@ class OpponentsConfig(Part):
     seats: list[int] = Field(default=[], description="Seats that they play, from 0; the learner plays the others.")
     share: float = Field(
         default=1.0,
-        gt=0,
+        ge=0,
         le=1,
-        description="Fraction of the envs with opponents; elsewhere the learner plays all seats.",
+        description="Fraction of the training envs with opponents; elsewhere the learner plays all seats. "
+        "Evaluations always have opponents.",
     )
 
 

@@ -18,6 +18,7 @@ from hotloop.training.trust import stored_config
 
 if TYPE_CHECKING:
     from hotloop.config import Config
+    from hotloop.config.models import OpponentsConfig
     from hotloop.policies.protocol import BatchPolicy
 
 _FOLDER: Final = "opponents"
@@ -51,14 +52,24 @@ def opponents_of(run: Path, spec: EnvSpec, *, trust: bool) -> Opponents | None:
     config = stored_config(run, trust=trust)
     if not config.opponents.policies:
         return None
-    return Opponents(config, kept(run, config, trust=trust), spec, config.train.learner)
+    return Opponents(config.opponents, kept(run, config, trust=trust), spec, config.train.learner)
+
+
+def find_opponents(
+    settings: OpponentsConfig, spec: EnvSpec, *, home: str | Path | None, trust: bool, warn: Callable[[str], None]
+) -> Opponents | None:
+    """Return the opponents that settings name, to evaluate a policy against them; `None` if they name none."""
+    found = [find_policy(name, home, trust=trust, warn=warn) for name in settings.policies]
+    # An evaluation builds every policy with the learner that it needs.
+    opponents = Opponents(settings, found, spec, "torch")
+    return opponents if found else None
 
 
 class Opponents:
     """The opponents of a run, checked against its env and learner."""
 
-    def __init__(self, config: Config, found: Sequence[Checkpoint], spec: EnvSpec, learner: str) -> None:
-        self._config = config.opponents
+    def __init__(self, settings: OpponentsConfig, found: Sequence[Checkpoint], spec: EnvSpec, learner: str) -> None:
+        self._config = settings
         self._names = [f"{name} at step {each.steps}" for name, each in zip(self._config.policies, found, strict=True)]
         self._found = found
         self._spec = spec
@@ -105,8 +116,9 @@ class Opponents:
         if not self._found:
             return []
         seats = ", ".join(map(str, self._config.seats))
-        share = "" if self._config.share == 1.0 else f" in {self._config.share:.0%} of the envs"
-        return [f"opponents play seat {seats}{share}: {'; '.join(self._names)}"]
+        share = self._config.share
+        where = "" if share == 1.0 else f" in {share:.0%} of the envs" if share else " in evaluations only"
+        return [f"opponents play seat {seats}{where}: {'; '.join(self._names)}"]
 
     def frozen(self) -> list[tuple[dict[str, Any], checkpoints.Arrays, checkpoints.Arrays]]:
         """Return spec, weights and statistics of each, as learners take them."""

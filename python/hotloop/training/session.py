@@ -77,7 +77,7 @@ class Session:
             self.learner = build(config, self.spec, rows, attempt=attempt, num_threads=threads)
             if first is not None:
                 put_first_weights(self.learner, *first)
-            self.opponents = Opponents(config, opponents, self.spec, self._learner_name)
+            self.opponents = Opponents(config.opponents, opponents, self.spec, self._learner_name)
             if len(self.opponents):
                 self.learner.set_opponents(self.opponents.frozen())
                 self.source.set_policies(self.opponents.table(range(config.runner.num_envs)))
