@@ -106,7 +106,7 @@ def test_a_class_of_a_script_is_trained_on(tmp_path: Path) -> None:
         "    def __init__(self):\n"
         "        super().__init__(gymnasium.make('CartPole-v1'))\n"
         f"run = hotloop.train(Mine, steps=64, config={SMALL!r}, home={str(tmp_path)!r})\n"
-        "print(run.steps, run.config.env.name)\n"
+        "print(run.steps, run.config.env.name, run.name)\n"
     )
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True)
-    assert done.stdout.splitlines()[-1] == "64 __main__:Mine", done.stderr
+    assert done.stdout.splitlines()[-1].startswith("64 __main__:Mine Mine-"), done.stderr

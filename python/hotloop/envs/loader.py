@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from hotloop import _core
+from hotloop.envs.object_envs import is_local
 
 if TYPE_CHECKING:
     from hotloop.envs.compiled import CompiledEnv
@@ -153,9 +154,15 @@ def _declares(path: Path | None, name: str) -> bool:
 
 
 def short_name(env: str) -> str:
-    """Return the short name for people: that of the file or of the class."""
+    """Return the short name for people: that of the file, the class or the function.
+
+    >>> short_name("__main__:make.<locals>.<lambda>"), short_name("__main__:Maze()"), short_name("gymnasium:Ant-v5")
+    ('lambda', 'Maze', 'gymnasium:Ant-v5')
+    """
     if env.startswith(NATIVE):
         return Path(env.removeprefix(NATIVE)).stem
+    if is_local(env):
+        return env.rpartition(":")[2].removesuffix("()").rpartition(".")[2].strip("<>")
     return env.rpartition(":")[2] if brings_code(env) else env
 
 
