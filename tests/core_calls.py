@@ -58,7 +58,7 @@ def external_rollout() -> _core.ExternalRollout:
 def stepper() -> _core.Stepper:
     shapes = {"obs": (1, 4), "final_obs": (1, 4), "pulse": (2,)}
     arrays = {name: np.zeros(shapes.get(name, (1,)), dtype) for name, dtype in DTYPES.items()}
-    made = _core.Stepper(arrays, 1, 0, True)
+    made = _core.Stepper(arrays, 1, 0, True, True)
     made.put(0, env_step, env_reset)
     return made
 
@@ -230,6 +230,7 @@ def method_calls(objects: Objects) -> dict[str, Callable[[], Any]]:
         "Stepper.put": lambda: o.stepper.put(0, env_step, env_reset),
         "Stepper.clear": o.stepper.clear,
         "Stepper.step": lambda: o.stepper.step([0], 0, True),
+        "Stepper.take_infos": o.stepper.take_infos,
         "QTable.arrays": o.table.arrays,
         "QTable.converted": lambda: o.table.converted(0, True),
         "QTable.act": lambda: o.table.act(np.zeros(1, np.int64)),

@@ -63,6 +63,8 @@ pub struct Stepper {
     array_type: Py<PyAny>,
     bools: (Py<PyAny>, Py<PyAny>),
     unseeded: Py<PyDict>,
+    /// Info of the last step of each episode that is over, by env, until it is taken; `None` if nobody wants it.
+    last_infos: Option<Py<PyDict>>,
     _memory: Py<PyDict>,
 }
 
@@ -97,7 +99,7 @@ fn matrix(arrays: &Bound<'_, PyDict>, name: &str, count: usize) -> PyResult<(*mu
 #[pymethods]
 impl Stepper {
     #[new]
-    fn new(arrays: Bound<'_, PyDict>, count: usize, first: i64, same_step: bool) -> PyResult<Self> {
+    fn new(arrays: Bound<'_, PyDict>, count: usize, first: i64, same_step: bool, keeps_infos: bool) -> PyResult<Self> {
         let py = arrays.py();
         let (obs, shape) = matrix(&arrays, "obs", count)?;
         let (final_obs, _) = matrix(&arrays, "final_obs", count)?;
@@ -142,6 +144,7 @@ impl Stepper {
             array_type: numpy.getattr("ndarray")?.unbind(),
             bools: (numpy.getattr("False_")?.unbind(), numpy.getattr("True_")?.unbind()),
             unseeded: unseeded.unbind(),
+            last_infos: keeps_infos.then(|| PyDict::new(py).unbind()),
             _memory: arrays.unbind(),
         })
     }
@@ -190,7 +193,12 @@ impl Stepper {
                 match self.write_result(&result, at) {
                     None => return Ok(Some((at, STEPPED, Some(result)))),
                     Some(false) => continue,
-                    Some(true) => self.finish(at),
+                    Some(true) => {
+                        if let Some(infos) = &self.last_infos {
+                            infos.bind(py).set_item(at, result.get_item(4)?)?;
+                        }
+                        self.finish(at);
+                    }
                 }
                 if !self.same_step {
                     continue;
@@ -203,6 +211,14 @@ impl Stepper {
         }
         unsafe { rows.pulse.write(IDLE) };
         Ok(None)
+    }
+
+    /// Removes and returns the infos of the episodes that ended since the last call, by env.
+    fn take_infos<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let Some(infos) = &self.last_infos else { return Ok(PyDict::new(py)) };
+        let taken = infos.bind(py).copy()?;
+        infos.bind(py).clear();
+        Ok(taken)
     }
 }
 

@@ -133,19 +133,18 @@ class Worker:
             at += 1
         self._pulse[0] = _IDLE
         if self._layout.metrics and self._views["events"].item(slots[0].group) & ENDED:
-            self._measure(env_group)
+            for at, info in stepper.take_infos().items():
+                if self._views["finished"].item(slots[at].index):
+                    self._measure(slots[at], info)
 
-    def _measure(self, env_group: WorkerGroup) -> None:
-        """Report metrics of the episodes that ended in the native stepper, which does not look at info."""
-        for slot in env_group.slots:
-            if self._views["finished"].item(slot.index):
-                env: Any = slot.env
-                try:
-                    write_metrics(env.last_result[4], slot.rows, 0)
-                except EnvOutputError as error:
-                    self._replace(slot, error)
-                    continue
-                self._views["metrics"][slot.part] = slot.rows.metrics
+    def _measure(self, slot: EnvSlot, info: Any) -> None:
+        """Report metrics of an episode that ended in the native stepper, which does not look at info."""
+        try:
+            write_metrics(info, slot.rows, 0)
+        except EnvOutputError as error:
+            self._replace(slot, error)
+            return
+        self._views["metrics"][slot.part] = slot.rows.metrics
 
     def _finish_plain(self, slot: EnvSlot, why: int, result: Any) -> None:
         """Handle the result that the native stepper left to Python."""
@@ -307,8 +306,7 @@ class Worker:
         slot.env.bind(slot.rows, self._layout.infos)
         if env_group.stepper is not None:
             env: Any = slot.env
-            step = env.recorded_step if self._layout.metrics else env.calls[0]
-            env_group.stepper.put(slot.index - env_group.slots[0].index, step, env.calls[1])
+            env_group.stepper.put(slot.index - env_group.slots[0].index, *env.calls)
         views["seed"][slot.index] = episode_seed(int(views["key"][slot.index]), int(views["number"][slot.index]) + 1)
         slot.env.reset(int(views["seed"][slot.index]), self._reset_options(slot.index))
         self._check_finite(slot)

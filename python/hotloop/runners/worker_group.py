@@ -85,10 +85,9 @@ def make_group(
         made.slots.append(slot)
     calls: list[Any] = [getattr(slot.env, "calls", None) for slot in made.slots]
     if plan.seats == 1 and not layout.infos and None not in calls:
-        made.stepper = _make_stepper(made, group, worker, views, same_step)
+        made.stepper = _make_stepper(made, group, worker, views, same_step, keeps_infos=bool(layout.metrics))
         for at, (step, reset) in enumerate(calls):
-            recorded: Any = made.slots[at].env
-            made.stepper.put(at, recorded.recorded_step if layout.metrics else step, reset)
+            made.stepper.put(at, step, reset)
     return made
 
 
@@ -109,7 +108,7 @@ def _rows(views: Mapping[str, NDArray[Any]], part: slice, metrics: tuple[str, ..
 
 
 def _make_stepper(
-    made: WorkerGroup, group: int, worker: int, views: Mapping[str, NDArray[Any]], same_step: bool
+    made: WorkerGroup, group: int, worker: int, views: Mapping[str, NDArray[Any]], same_step: bool, keeps_infos: bool
 ) -> _core.Stepper:
     first = made.slots[0].index
     envs = slice(first, first + len(made.slots))
@@ -117,4 +116,4 @@ def _make_stepper(
     arrays |= {"brought": views["events"][group : group + 1], "cursor": views["cursor"][worker : worker + 1]}
     arrays |= {"total": made.total, "played": made.length}
     arrays |= {"weight": views["weight"], "pulse": views["pulse"][worker]}
-    return _core.Stepper(arrays, len(made.slots), first, same_step)
+    return _core.Stepper(arrays, len(made.slots), first, same_step, keeps_infos)

@@ -96,11 +96,6 @@ class GymnasiumEnv:
         """Take one action; return whether the episode is over."""
         return self.take(self._step(actions if self.decode is None else self.decode(actions)))
 
-    def recorded_step(self, action: Any) -> Any:
-        """Take one action in the env's own form; `last_result` keeps the result, whose info the native loop ignores."""
-        self.last_result = result = self._step(action)
-        return result
-
     def take(self, result: Any) -> bool:
         """Write the result of a step; return whether the episode is over."""
         try:
