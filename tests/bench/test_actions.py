@@ -25,6 +25,16 @@ def test_every_row_of_random_actions_is_in_the_space(space: spaces.Space[Any]) -
     assert not np.array_equal(batches[0], batches[1])
 
 
+def test_hybrid_actions_are_rows_of_legal_choices_and_real_numbers() -> None:
+    space = spaces.Tuple((SPACES[1], SPACES[2]))
+    mask = np.tile(np.array([0, 1, 1, 0, 0, 0, 1], np.int8), (50, 1))
+    for rows in (*random_actions(space, rows=50, count=2), legal_actions(space, mask, np.random.default_rng(0))):
+        assert rows.dtype == np.float32
+        assert all(space.contains((row[:2].astype(np.int64), row[2:])) for row in rows)
+    assert set(rows[:, 0]) == {1}
+    assert set(rows[:, 1]) == {0, 4}
+
+
 def test_other_spaces_are_refused() -> None:
     with pytest.raises(TypeError, match="no random actions"):
         random_actions(spaces.Text(3), rows=1, count=1)

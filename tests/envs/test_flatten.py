@@ -8,7 +8,7 @@ from gymnasium import spaces
 
 from hotloop import _core
 from hotloop.envs.flatten import FlatAction, FlatObservation
-from hotloop.envs.spec import EnvSpec
+from hotloop.envs.spec import EnvSpec, HybridAction
 from hotloop.errors import SpaceError
 from hotloop.policies.protocol import ActRequest
 
@@ -35,6 +35,14 @@ ACTIONS: list[spaces.Space[Any]] = [
     spaces.Box(-2, 2, (2, 2), np.float32),
     spaces.Dict({"move": spaces.Discrete(3), "look": spaces.MultiBinary(2)}),
     spaces.Tuple([spaces.Box(0, 1, (1,)), spaces.Box(-1, 0, (2,))]),
+    spaces.Tuple(
+        [
+            spaces.Box(-2, 2, (2, 2), np.float32),
+            spaces.Dict({"move": spaces.Discrete(3, start=-1), "force": spaces.Box(0, 9, (1,), np.int64)}),
+            spaces.MultiDiscrete([2, 4]),
+            spaces.MultiBinary(2),
+        ]
+    ),
 ]
 
 
@@ -73,7 +81,7 @@ def test_decided_actions_lie_in_the_space_and_go_back(space: spaces.Space[Any]) 
 
 
 @pytest.mark.parametrize("observation", OBSERVATIONS, ids=str)
-@pytest.mark.parametrize("action", ACTIONS[:4], ids=str)
+@pytest.mark.parametrize("action", [*ACTIONS[:4], ACTIONS[-1]], ids=str)
 def test_a_learner_can_be_built_for_flattened_spaces(observation: spaces.Space[Any], action: spaces.Space[Any]) -> None:
     seen = FlatObservation(observation)
     spec = EnvSpec(seats=1, observation=seen.spec, action=FlatAction(action).spec, masked=False)
@@ -101,6 +109,17 @@ def test_spaces_that_cannot_be_carried_are_named(space: spaces.Space[Any], words
         FlatAction(space)
 
 
-def test_choices_and_amounts_do_not_mix() -> None:
-    with pytest.raises(SpaceError, match="choices and amounts"):
-        FlatAction(spaces.Tuple([spaces.Discrete(2), spaces.Box(0, 1, (1,))]))
+def test_a_row_of_a_hybrid_action_has_all_choices_before_the_real_numbers() -> None:
+    space = spaces.Tuple([spaces.Box(0, 9, (2,)), spaces.Discrete(3, start=5), spaces.MultiBinary(1)])
+    flat = FlatAction(space)
+    assert flat.spec == HybridAction((3, 2), (0.0, 0.0), (9.0, 9.0))
+    row = flat.flatten((np.array([1.5, 2.5], np.float32), 7, np.array([1], np.int8)))
+    assert row.dtype == np.float32
+    assert row.tolist() == [2, 1, 1.5, 2.5]
+
+
+def test_more_choices_than_a_float_can_count_are_refused_beside_real_numbers() -> None:
+    many = spaces.Discrete(2**24 + 1)
+    assert FlatAction(many).spec.choices == (2**24 + 1,)
+    with pytest.raises(SpaceError, match="16777217 choices beside real numbers: at most 16777216"):
+        FlatAction(spaces.Tuple([many, spaces.Box(0, 1, (1,))]))

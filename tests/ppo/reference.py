@@ -83,8 +83,16 @@ def distribution(
     action: torch.Tensor,
     mask: torch.Tensor | None,
     sets: list[int] | None = None,
+    continuous: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Logarithms of the probabilities of actions, and entropies."""
+    """Logarithms of the probabilities of actions, and entropies; hybrid actions have a `continuous` part."""
+    if continuous is not None:
+        assert sets is not None
+        logits, means = preferences[:, : sum(sets)], preferences[:, sum(sets) :]
+        discrete = {name: array for name, array in weights.items() if name != "log_std"}
+        log_prob, entropy = distribution(discrete, logits, action, mask, sets)
+        other_log_prob, other_entropy = distribution(weights, means, continuous, None)
+        return log_prob + other_log_prob, entropy + other_entropy
     if "log_std" in weights:
         spread = weights["log_std"]
         log_prob = -0.5 * ((action - preferences) / spread.exp()) ** 2 - spread - 0.5 * math.log(2 * math.pi)
@@ -129,7 +137,8 @@ def loss(
         preferences, value = (part[torch.tensor(used)] for part in every)
     else:
         preferences, value = outputs(weights, obs, activation)
-    log_prob, entropy = distribution(weights, preferences, column("action"), mask, settings.get("sets"))
+    continuous = column("continuous_action") if "continuous_action" in rollout else None
+    log_prob, entropy = distribution(weights, preferences, column("action"), mask, settings.get("sets"), continuous)
     weight = column("weight")
 
     def mean(x: torch.Tensor) -> torch.Tensor:

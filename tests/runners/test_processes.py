@@ -16,6 +16,7 @@ import hotloop
 from hotloop.errors import EnvError
 from hotloop.runners.health import Limits
 from hotloop.runners.processes import ProcessRunner
+from tests.envs.hybrid_envs import REACH
 from tests.runners.python_envs import BAD, Bad
 
 COUNTER = "tests.runners.python_envs:counter"
@@ -202,6 +203,60 @@ def test_bad_actions_are_named_before_any_env_moves(actions: Any, error: type[Ex
         with pytest.raises(error, match=words):
             runner.step(actions)
         assert runner.step([0, 0])[0][0, 0] == 1
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_hybrid_actions_come_as_rows_or_as_a_tuple_of_choices_and_real_numbers(workers: int) -> None:
+    with make("tests.envs.hybrid_envs:Archery", 3, num_workers=workers, autoreset_mode="same_step") as runner:
+        choices, reals = runner.single_action_space.spaces  # type: ignore[attr-defined]
+        assert choices.nvec.tolist() == [2, 3]
+        assert (reals.low.tolist(), reals.high.tolist()) == ([-REACH], [REACH])
+        obs, _ = runner.reset(seed=0)
+        lanes, positions = obs[:, :3].argmax(axis=1), obs[:, 3]
+        best = np.array([1.0, 0.5, 0.0])
+        rows = np.stack([np.zeros(3), lanes, positions * REACH * best], axis=1).astype(np.float32)
+        _, reward, *_ = runner.step(rows)
+        np.testing.assert_allclose(reward, 1 - np.abs(positions * (1 - best)), atol=1e-5)
+        obs, _ = runner.reset(seed=0)
+        taken = (rows[:, :2].astype(np.int64), rows[:, 2:])
+        np.testing.assert_allclose(runner.step(taken)[1], reward)
+        runner.reset(seed=0)
+        runner.step(runner.action_space.sample())
+        # Beyond the bounds is at the bounds.
+        runner.reset(seed=0)
+        _, clipped, *_ = runner.step(np.stack([np.zeros(3), lanes, np.full(3, 1e9)], axis=1))
+        np.testing.assert_allclose(clipped, positions, atol=1e-5)
+        assert runner.faults().count == 0
+
+
+@pytest.mark.parametrize(
+    ("actions", "error", "words"),
+    [
+        ([[0, 3, 0.0]], ValueError, r"row 0 is \[0 3\]: expected 0 to \[1, 2\]"),
+        ([[0, 0.5, 0.0]], ValueError, r"choices of row 0 are \[0. +0.5\]: expected whole numbers"),
+        ([[0, 1, np.nan]], ValueError, "row 0 is .*: expected a finite number"),
+        ([[0, 1]], ValueError, r"shape \[1, 2\]: expected \[1, 3\]"),
+        (([[0, 1]], [[0.0, 0.0]]), ValueError, "expected 2 choices and 1 real numbers for each row"),
+        (([[0.0, 1.0]], [[0.0]]), TypeError, "choices of the actions have dtype float64"),
+        (([[0, 1]],), ValueError, r"a tuple of 1: expected \(choices, real numbers\)"),
+        (([[0, 1]], [["far"]]), TypeError, "dtype"),
+    ],
+)
+def test_bad_hybrid_actions_are_named(actions: Any, error: type[Exception], words: str) -> None:
+    with make("tests.envs.hybrid_envs:Archery", 1, num_workers=0) as runner:
+        runner.reset(seed=0)
+        with pytest.raises(error, match=words):
+            runner.step(actions)
+
+
+def test_a_masked_choice_of_a_hybrid_action_is_refused() -> None:
+    with make("tests.envs.hybrid_envs:Archery", 1, num_workers=0, options={"masked": True}) as runner:
+        _, info = runner.reset(seed=0)
+        (mask,) = info["action_mask"]
+        used = int(np.flatnonzero(mask[:2] == 0)[0])
+        with pytest.raises(ValueError, match="which its mask forbids"):
+            runner.step([[used, 1, 0.0]])
+        runner.step([[1 - used, 1, 0.0]])
 
 
 def test_serial_exceptions_come_through() -> None:

@@ -93,6 +93,16 @@ pub enum Action {
         /// The greatest value of each element.
         high: Vec<f32>,
     },
+    /// One choice out of each of several sets, and real numbers within bounds. Only envs that are not native have such
+    /// actions.
+    Hybrid {
+        /// Number of choices of each discrete component.
+        n: Vec<usize>,
+        /// The least value of each real number.
+        low: Vec<f32>,
+        /// The greatest value of each real number.
+        high: Vec<f32>,
+    },
 }
 
 impl Action {
@@ -102,15 +112,24 @@ impl Action {
             Self::Discrete { .. } => 1,
             Self::MultiDiscrete { n } => n.len(),
             Self::Continuous { low, .. } => low.len(),
+            Self::Hybrid { n, low, .. } => n.len() + low.len(),
         }
     }
 
-    /// Number of choices of each component; empty for continuous actions.
+    /// Number of choices of each discrete component; empty for continuous actions.
     pub fn choices(&self) -> Vec<usize> {
         match self {
             Self::Discrete { n } => vec![*n],
-            Self::MultiDiscrete { n } => n.clone(),
+            Self::MultiDiscrete { n } | Self::Hybrid { n, .. } => n.clone(),
             Self::Continuous { .. } => Vec::new(),
+        }
+    }
+
+    /// The least and the greatest value of each continuous component; empty for discrete actions.
+    pub fn bounds(&self) -> (&[f32], &[f32]) {
+        match self {
+            Self::Discrete { .. } | Self::MultiDiscrete { .. } => (&[], &[]),
+            Self::Continuous { low, high } | Self::Hybrid { low, high, .. } => (low, high),
         }
     }
 

@@ -151,17 +151,17 @@ impl RolloutCollector {
     /// and values there. [`RolloutCollector::actions`] has the actions in the order of the rows.
     pub fn act(&mut self, slots: &[i64], rows: &[i64], iteration: u64) -> Result<()> {
         let isa = self.isa;
-        let (rollout_rows, width) = (self.rollout.rows, self.rollout.width);
         select(&self.rollout, slots, rows, &mut first_workspace(&mut self.workspaces).rows)?;
         let (collection, _, workspaces) = self.split(iteration);
         isa.run(Act { collection: &collection, work: first_workspace(workspaces) })?;
-        let at = |i: usize| (slots[i] as usize * rollout_rows + rows[i] as usize) * width;
-        gather(&self.rollout.discrete, width, (0..rows.len()).map(at), &mut self.discrete);
-        gather(&self.rollout.continuous, width, (0..rows.len()).map(at), &mut self.continuous);
+        let Rollout { rows: all, sets, dims, discrete, continuous, .. } = &self.rollout;
+        let positions = slots.iter().zip(rows).map(|(slot, row)| *slot as usize * all + *row as usize);
+        gather(discrete, *sets, positions.clone(), &mut self.discrete);
+        gather(continuous, *dims, positions, &mut self.continuous);
         Ok(())
     }
 
-    /// Discrete and continuous actions of the last call of [`RolloutCollector::act`]; one of them is empty.
+    /// Discrete and continuous actions of the last call of [`RolloutCollector::act`].
     pub fn actions(&self) -> (&[i32], &[f32]) {
         (&self.discrete, &self.continuous)
     }
@@ -224,11 +224,11 @@ pub(crate) fn select(rollout: &Rollout, slots: &[i64], rows: &[i64], to: &mut Ve
     Ok(())
 }
 
-/// Copies `width` entries from each position; nothing if the rollout has no such array.
+/// Copies the `width` entries of each position; nothing if the rollout has no such array.
 pub(crate) fn gather<T: Copy>(from: &[T], width: usize, positions: impl Iterator<Item = usize>, to: &mut Vec<T>) {
     to.clear();
-    if !from.is_empty() {
-        positions.for_each(|at| to.extend_from_slice(&from[at..at + width]));
+    if width > 0 {
+        positions.for_each(|at| to.extend_from_slice(&from[at * width..(at + 1) * width]));
     }
 }
 

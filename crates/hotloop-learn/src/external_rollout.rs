@@ -9,7 +9,6 @@ use hotloop_core::parallel::{ParallelFor, free};
 use hotloop_core::pool::Pool;
 use hotloop_core::rng::Purpose;
 use hotloop_core::simd::{Isa, Kernel, Simd};
-use hotloop_core::space::Action;
 
 use crate::collector::{gather, select};
 use crate::learner::{IterationSettings, PpoSetup};
@@ -49,20 +48,12 @@ struct Workspace {
     rows: Vec<RowIndex>,
 }
 
-/// The distribution of an action space; the spread of continuous actions is among the policy's outputs.
-fn head_for(action: &Action) -> Head {
-    match action {
-        Action::Discrete { n } => Head::Categorical { n: *n },
-        Action::MultiDiscrete { n } => Head::MultiCategorical { n: n.clone() },
-        Action::Continuous { low, .. } => Head::Gaussian { dims: low.len(), log_std: 0.0 },
-    }
-}
-
 impl ExternalRollout {
     /// Allocates the rollout and starts the threads.
     pub fn new(spec: &Spec, setup: PpoSetup) -> Result<Self> {
         setup.check()?;
-        let head = head_for(&spec.action);
+        // The standard deviations are among the policy's outputs.
+        let head = Head::new(&spec.action, 0.0);
         let threads = setup.start_threads()?;
         let workspace = || Workspace { sampler: OutputSampler::new(&head, spec.masked), rows: Vec::new() };
         Ok(Self {
@@ -165,17 +156,17 @@ impl ExternalRollout {
         let sampling = self.sampling(iteration);
         let Workspace { sampler, rows: indices } = self.workspaces[0].get_mut().unwrap_or_else(PoisonError::into_inner);
         select(&self.rollout, slots, rows, indices)?;
-        let Rollout { mask, mask_len, width, discrete, continuous, log_prob, .. } = &mut self.rollout;
+        let Rollout { mask, mask_len, sets, dims, discrete, continuous, log_prob, .. } = &mut self.rollout;
         let masks = Masks { entries: mask, per_row: *mask_len };
         let actions = ActionArrays { discrete, continuous, log_prob };
         self.isa.run(Sample { sampler, rows: indices, outputs, masks, sampling, actions });
-        let at = |index: &RowIndex| index.at as usize * *width;
-        gather(discrete, *width, indices.iter().map(at), &mut self.discrete);
-        gather(continuous, *width, indices.iter().map(at), &mut self.continuous);
+        let positions = indices.iter().map(|index| index.at as usize);
+        gather(discrete, *sets, positions.clone(), &mut self.discrete);
+        gather(continuous, *dims, positions, &mut self.continuous);
         Ok(())
     }
 
-    /// Discrete and continuous actions of the last call of [`ExternalRollout::sample_rows`]; one of them is empty.
+    /// Discrete and continuous actions of the last call of [`ExternalRollout::sample_rows`].
     pub fn actions(&self) -> (&[i32], &[f32]) {
         (&self.discrete, &self.continuous)
     }

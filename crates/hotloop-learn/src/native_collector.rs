@@ -10,7 +10,6 @@ use hotloop_core::group::{Frames, KeepFinals};
 use hotloop_core::parallel::free;
 use hotloop_core::pool::{GroupAccess, Pool};
 use hotloop_core::simd::{Kernel, Simd};
-use hotloop_core::space::Action;
 
 use crate::cancel::CancelToken;
 use crate::collector::{Collection, RolloutCollector, Scope, Workspace};
@@ -167,11 +166,10 @@ pub(crate) unsafe fn step_group(
         )
     };
     access.ints[..discrete.len()].copy_from_slice(discrete);
-    if let Action::Continuous { low, high } = &spec.action {
-        for (i, (to, from)) in access.floats.iter_mut().zip(continuous.iter()).enumerate() {
-            let dim = i % low.len();
-            *to = if from.is_finite() { from.clamp(low[dim], high[dim]) } else { low[dim] };
-        }
+    let (low, high) = spec.action.bounds();
+    for (i, (to, from)) in access.floats.iter_mut().zip(continuous.iter()).enumerate() {
+        let dim = i % low.len();
+        *to = if from.is_finite() { from.clamp(low[dim], high[dim]) } else { low[dim] };
     }
     access.group_state.tick += 1;
     let actions = Actions { ints: access.ints, floats: access.floats, width: spec.action.width() };

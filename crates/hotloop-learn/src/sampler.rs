@@ -67,34 +67,33 @@ pub struct Sampler {
 impl Sampler {
     /// For this kind of action; `masked` if the env has action masks.
     pub fn new(head: &Head, masked: bool) -> Self {
-        let dims = if let Head::Gaussian { dims, .. } = head { *dims } else { 0 };
         Self {
             head: head.clone(),
-            mask: vec![[1.0; TILE]; if masked { head.outputs() } else { 0 }],
-            cache: SoftmaxCache::new(head.sets()),
+            mask: vec![[1.0; TILE]; if masked { head.logits() } else { 0 }],
+            cache: SoftmaxCache::new(&head.sets),
             rows: [0; TILE],
             steps: [0; TILE],
-            discrete: vec![[0; TILE]; head.sets().len()],
-            continuous: vec![[0.0; TILE]; dims],
+            discrete: vec![[0; TILE]; head.sets.len()],
+            continuous: vec![[0.0; TILE]; head.dims],
             log_prob: [0.0; TILE],
         }
     }
 
-    /// Chooses the actions of a tile. `logits` has a column of [`TILE`] rows for each output of the head (means for
-    /// continuous actions), `log_std(dim, row)` is the vector of rows that starts at `row`.
+    /// Chooses the actions of a tile. `outputs` has a column of [`TILE`] rows for each output of the head,
+    /// `log_std(dim, row)` is the vector of rows that starts at `row`.
     #[inline(always)]
     #[allow(clippy::too_many_arguments)] // all that sampling involves
     pub fn sample<S: Simd>(
         &mut self,
         simd: S,
         tile: &[RowIndex],
-        logits: &[f32],
+        outputs: &[f32],
         log_std: impl Fn(usize, usize) -> S::F,
         masks: Masks<'_>,
         sampling: Sampling,
         actions: &mut ActionArrays<'_>,
     ) {
-        assert!(logits.len() >= self.head.outputs() * TILE);
+        assert!(outputs.len() >= self.head.outputs() * TILE);
         for (i, index) in tile.iter().enumerate() {
             if let Sampling::Random { first_row, .. } = sampling {
                 self.rows[i] = first_row.wrapping_add(index.row);
@@ -106,17 +105,17 @@ impl Sampler {
         }
         for row in (0..tile.len().next_multiple_of(BLOCK)).step_by(S::LANES) {
             // SAFETY: vectors tile a block, and blocks the tile; there is a column for each output.
-            unsafe { self.sample_vector(simd, row, logits, &log_std, sampling) };
+            unsafe { self.sample_vector(simd, row, outputs, &log_std, sampling) };
         }
-        let width = self.head.width();
+        let (sets, dims) = (self.discrete.len(), self.continuous.len());
         for (i, index) in tile.iter().enumerate() {
             let at = index.at as usize;
             actions.log_prob[at] = self.log_prob[i];
             for (set, column) in self.discrete.iter().enumerate() {
-                actions.discrete[at * width + set] = column[i] as i32;
+                actions.discrete[at * sets + set] = column[i] as i32;
             }
             for (dim, column) in self.continuous.iter().enumerate() {
-                actions.continuous[at * width + dim] = column[i];
+                actions.continuous[at * dims + dim] = column[i];
             }
         }
     }
@@ -126,7 +125,7 @@ impl Sampler {
         &mut self,
         simd: S,
         row: usize,
-        logits: &[f32],
+        outputs: &[f32],
         log_std: &impl Fn(usize, usize) -> S::F,
         sampling: Sampling,
     ) {
@@ -142,10 +141,10 @@ impl Sampler {
             };
             let mut log_prob = simd.f(0.0);
             let mut first = 0;
-            for (set, n) in self.head.sets().iter().enumerate() {
+            for (set, n) in self.head.sets.iter().enumerate() {
                 let mask = self.mask.get(first).map_or(std::ptr::null(), |column| column[row..].as_ptr());
                 let exps = self.cache.exps[first][row..].as_mut_ptr();
-                let choices = Categorical { logits: logits[first * TILE + row..].as_ptr(), mask, exps, n: *n };
+                let choices = Categorical { logits: outputs[first * TILE + row..].as_ptr(), mask, exps, n: *n };
                 let soft = choices.softmax(simd);
                 let taken = match sampling {
                     Sampling::Random { .. } => choices.sample(simd, soft, stream.uniform(simd, set as u32)),
@@ -155,12 +154,14 @@ impl Sampler {
                 taken.store(self.discrete[set].as_mut_ptr().add(row));
                 first += n;
             }
+            // A pair of normal numbers takes two draws, after those of the choices.
+            let first_pair = self.head.sets.len().div_ceil(2);
             for (dim, column) in self.continuous.iter_mut().enumerate() {
-                let mean = simd.load(logits[dim * TILE + row..].as_ptr());
+                let mean = simd.load(outputs[(first + dim) * TILE + row..].as_ptr());
                 let gaussian = Gaussian { mean, log_std: log_std(dim, row) };
                 let x = match sampling {
                     Sampling::Random { .. } => {
-                        let (even, odd) = stream.normals(simd, (dim / 2) as u32);
+                        let (even, odd) = stream.normals(simd, (first_pair + dim / 2) as u32);
                         gaussian.sample(simd, if dim.is_multiple_of(2) { even } else { odd })
                     }
                     Sampling::Mode => mean,
@@ -173,12 +174,9 @@ impl Sampler {
     }
 }
 
-/// Numbers per row that a policy computed elsewhere passes in: logits; or means, then log standard deviations.
+/// Numbers per row that a policy computed elsewhere passes in: logits, means, log standard deviations.
 pub fn outputs_per_row(head: &Head) -> usize {
-    match head {
-        Head::Gaussian { dims, .. } => 2 * dims,
-        _ => head.outputs(),
-    }
+    head.outputs() + head.dims
 }
 
 /// Samples from outputs that come row by row.
@@ -212,17 +210,17 @@ impl OutputSampler {
         sampling: Sampling,
         actions: &mut ActionArrays<'_>,
     ) {
-        let Self { sampler, columns, outputs: logits, per_row } = self;
+        let Self { sampler, columns, outputs: own, per_row } = self;
         for (tile, outputs) in rows.chunks(TILE).zip(outputs.chunks(TILE * *per_row)) {
             for (i, row) in outputs.chunks_exact(*per_row).enumerate() {
                 for (x, column) in row.iter().zip(columns.chunks_exact_mut(TILE)) {
                     column[i] = *x;
                 }
             }
-            let (logits, log_std) = columns.split_at(*logits * TILE);
-            // SAFETY: for continuous actions there is a column of log standard deviations for each dimension.
+            let (own, log_std) = columns.split_at(*own * TILE);
+            // SAFETY: there is a column of log standard deviations for each continuous dimension.
             let log_std = |dim: usize, row: usize| unsafe { simd.load(log_std[dim * TILE + row..].as_ptr()) };
-            sampler.sample(simd, tile, logits, log_std, masks, sampling, actions);
+            sampler.sample(simd, tile, own, log_std, masks, sampling, actions);
         }
     }
 }

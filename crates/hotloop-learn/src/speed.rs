@@ -60,7 +60,7 @@ pub fn update_speed(shape: &Shape, threads: usize, seconds: f64) -> Result<Updat
         activation: Activation::Tanh,
         shared: true,
         recurrent: None,
-        head: Head::Categorical { n: shape.actions },
+        head: Head { sets: vec![shape.actions], dims: 0, log_std: 0.0 },
     };
     let setup = PpoSetup {
         rows: shape.rows,

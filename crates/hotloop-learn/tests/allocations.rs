@@ -52,7 +52,7 @@ fn learner(recurrent: Option<RecurrentSpec>) -> PpoLearner {
         activation: Activation::Tanh,
         shared: true,
         recurrent,
-        head: Head::Categorical { n: 9 },
+        head: Head { sets: vec![9], dims: 0, log_std: 0.0 },
     };
     let setup = PpoSetup {
         rows: 128,

@@ -3,10 +3,12 @@
 
 use std::sync::Arc;
 
+use hotloop_core::env::Spec;
 use hotloop_core::group::Autoreset;
 use hotloop_core::options::Value;
 use hotloop_core::pool::{FramePointers, Pool, Seeds, Setup};
 use hotloop_core::simd::Isa;
+use hotloop_core::space::{Action, Observation};
 use hotloop_learn::cancel::CancelToken;
 use hotloop_learn::learner::{IterationSettings, PpoLearner, PpoSetup};
 use hotloop_learn::nn::activation::Activation;
@@ -87,18 +89,13 @@ fn train(case: &Case, isa: Isa, threads: usize) -> Vec<u32> {
     };
     // SAFETY: there is room for every observation, and nothing else is wanted.
     unsafe { pool.reset(None, frames).unwrap() };
-    let head = match &spec.action {
-        hotloop_core::space::Action::Discrete { n } => Head::Categorical { n: *n },
-        hotloop_core::space::Action::MultiDiscrete { n } => Head::MultiCategorical { n: n.clone() },
-        hotloop_core::space::Action::Continuous { low, .. } => Head::Gaussian { dims: low.len(), log_std: -0.5 },
-    };
     let policy = PolicySpec {
         encoder: EncoderSpec::for_observation(&spec.observation, case.embedding),
         hidden: case.hidden.clone(),
         activation: case.activation,
         shared: case.shared,
         recurrent: case.recurrent,
-        head,
+        head: Head::new(&spec.action, -0.5),
     };
     let setup = PpoSetup {
         rows: pool.rows(),
@@ -138,6 +135,87 @@ fn width_and_threads_never_show() {
             for threads in [1, 2, 5] {
                 assert!(train(&case, isa, threads) == expected, "{} differs with {isa}, {threads} threads", case.env);
             }
+        }
+    }
+}
+
+/// Trains on hybrid actions, which no native env has: observations and rewards are computed here.
+fn train_hybrid(isa: Isa, threads: usize) -> Vec<u32> {
+    const ROWS: usize = 70;
+    const HORIZON: usize = 12;
+    let spec = Spec {
+        seats: 1,
+        observation: Observation::uniform(3, -1.0, 1.0),
+        action: Action::Hybrid { n: vec![3, 2], low: vec![-1.0; 3], high: vec![1.0; 3] },
+        masked: true,
+        masks_bind: true,
+        terms: vec!["reward"],
+        metrics: vec![],
+        infos: vec![],
+        step_nanoseconds: 1000,
+        state_version: 0,
+    };
+    let policy = PolicySpec {
+        encoder: EncoderSpec::for_observation(&spec.observation, 0),
+        hidden: vec![33, 20],
+        activation: Activation::Tanh,
+        shared: true,
+        recurrent: None,
+        head: Head::new(&spec.action, -0.5),
+    };
+    let setup = PpoSetup {
+        rows: ROWS,
+        horizon: HORIZON,
+        sequence_length: HORIZON,
+        seed: 3,
+        attempt: 0,
+        threads,
+        first_row: 0,
+        normalize_observations: true,
+        normalize_rewards: true,
+    };
+    let mut learner = PpoLearner::new(&spec, &policy, setup).unwrap();
+    learner.collector.isa = isa;
+    let ppo = Settings { epochs: 2, minibatch_size: 300, entropy: 0.01, ..Settings::default() };
+    let settings = IterationSettings { ppo, reward_scale: 1.0, reward_clip: 10.0 };
+    let rows: Vec<i64> = (0..ROWS as i64).collect();
+    for iteration in 0..8 {
+        let collector = &mut learner.collector;
+        collector.begin();
+        for slot in 0..HORIZON {
+            for row in 0..ROWS {
+                let at = slot * ROWS + row;
+                let seed = (iteration as usize * HORIZON * ROWS + at) as f32;
+                for i in 0..3 {
+                    let x = (seed * 0.37 + i as f32 * 0.61).fract() - 0.5;
+                    collector.rollout.obs[at * 12 + i * 4..][..4].copy_from_slice(&x.to_ne_bytes());
+                }
+                collector.rollout.mask[at * 5 + row % 3] = false;
+            }
+            collector.act(&[slot as i64; ROWS], &rows, iteration).unwrap();
+            let (choices, numbers) = collector.actions();
+            let rewards =
+                choices.chunks_exact(2).zip(numbers.chunks_exact(3)).enumerate().map(|(row, (own, numbers))| {
+                    assert_ne!(own[0] as usize, row % 3, "a masked choice");
+                    own[1] as f32 - numbers.iter().map(|x| x * x).sum::<f32>()
+                });
+            let rewards: Vec<f32> = rewards.collect();
+            collector.rollout.reward[slot * ROWS..][..ROWS].copy_from_slice(&rewards);
+        }
+        collector.bootstrap();
+        learner.advantages(&settings);
+        assert_eq!(learner.update(&settings, iteration, &CancelToken::never()).dropped, 0);
+    }
+    learner.policy().params.iter().map(|x| x.to_bits()).collect()
+}
+
+#[test]
+fn width_and_threads_never_show_with_hybrid_actions() {
+    let expected = train_hybrid(Isa::Scalar, 1);
+    assert!(expected.iter().all(|bits| f32::from_bits(*bits).is_finite()));
+    for isa in Isa::ALL.into_iter().filter(|isa| isa.available()) {
+        for threads in [1, 2, 5] {
+            assert!(train_hybrid(isa, threads) == expected, "hybrid actions differ with {isa}, {threads} threads");
         }
     }
 }

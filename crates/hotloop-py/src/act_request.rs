@@ -89,10 +89,9 @@ pub struct ActionBuffers {
 impl ActionBuffers {
     /// Allocates buffers for `rows` rows.
     pub fn new(head: &Head, rows: usize) -> Self {
-        let (numbers, is_discrete) = (rows * head.width(), !head.sets().is_empty());
         Self {
-            discrete: vec![0; if is_discrete { numbers } else { 0 }],
-            continuous: vec![0.0; if is_discrete { 0 } else { numbers }],
+            discrete: vec![0; rows * head.sets.len()],
+            continuous: vec![0.0; rows * head.dims],
             log_prob: vec![0.0; rows],
         }
     }

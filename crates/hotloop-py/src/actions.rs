@@ -63,7 +63,7 @@ fn converted<'py>(actions: &Bound<'py, PyAny>, kinds: &str, to: &str, what: &str
     array.call_method("astype", (to, "C"), None)
 }
 
-/// Sampled actions as an array for runners.
+/// Sampled actions as an array for runners; a row of a hybrid one has the choices, then the real numbers.
 pub fn sampled_actions<'py>(
     py: Python<'py>,
     action: &Action,
@@ -76,10 +76,16 @@ pub fn sampled_actions<'py>(
             let flat = PyArray1::from_iter(py, discrete.iter().map(|x| i64::from(*x)));
             Ok(flat.reshape([discrete.len() / n.len(), n.len()])?.into_any())
         }
-        Action::Continuous { low, high } => {
-            let clipped = continuous.iter().enumerate().map(|(i, x)| x.clamp(low[i % low.len()], high[i % low.len()]));
-            let flat = PyArray1::from_iter(py, clipped);
-            Ok(flat.reshape([continuous.len() / low.len(), low.len()])?.into_any())
+        Action::Continuous { low, high } | Action::Hybrid { low, high, .. } => {
+            let (sets, dims) = (action.choices().len(), low.len());
+            let rows = continuous.len() / dims;
+            let mut flat = Vec::with_capacity(rows * (sets + dims));
+            for row in 0..rows {
+                flat.extend(discrete[row * sets..][..sets].iter().map(|choice| *choice as f32));
+                let numbers = continuous[row * dims..][..dims].iter().zip(low.iter().zip(high));
+                flat.extend(numbers.map(|(x, (low, high))| x.clamp(*low, *high)));
+            }
+            Ok(PyArray1::from_vec(py, flat).reshape([rows, sets + dims])?.into_any())
         }
     }
 }

@@ -149,6 +149,12 @@ pub fn spec_dict<'py>(py: Python<'py>, spec: &Spec) -> PyResult<Bound<'py, PyDic
             action.set_item("low", low)?;
             action.set_item("high", high)?;
         }
+        Action::Hybrid { n, low, high } => {
+            action.set_item("kind", "hybrid")?;
+            action.set_item("n", n)?;
+            action.set_item("low", low)?;
+            action.set_item("high", high)?;
+        }
     }
     let dict = PyDict::new(py);
     dict.set_item("seats", spec.seats)?;
@@ -186,14 +192,24 @@ pub fn spec_from_dict(dict: &Bound<'_, PyDict>) -> PyResult<Spec> {
         "discrete" => Action::Discrete { n: required(&action, "n")? },
         "multi-discrete" => Action::MultiDiscrete { n: sequence(&action, "n")? },
         "continuous" => Action::Continuous { low: sequence(&action, "low")?, high: sequence(&action, "high")? },
+        "hybrid" => Action::Hybrid {
+            n: sequence(&action, "n")?,
+            low: sequence(&action, "low")?,
+            high: sequence(&action, "high")?,
+        },
         kind => {
             return Err(PyValueError::new_err(format!(
-                "actions are of kind {kind:?}: expected discrete, multi-discrete or continuous"
+                "actions are of kind {kind:?}: expected discrete, multi-discrete, continuous or hybrid"
             )));
         }
     };
     if observation.is_empty() || action.width() == 0 || action.choices().contains(&0) {
         return Err(PyValueError::new_err("observations and actions need at least one element and one choice"));
+    }
+    let (low, high) = action.bounds();
+    if low.len() != high.len() {
+        let (low, high) = (low.len(), high.len());
+        return Err(PyValueError::new_err(format!("actions have {low} lower and {high} upper bounds")));
     }
     Ok(Spec {
         seats: required(dict, "seats")?,

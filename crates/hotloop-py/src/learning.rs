@@ -1,6 +1,5 @@
 //! Conversion of policy descriptions and of the settings of learners and iterations.
 
-use hotloop_core::space::Action;
 use hotloop_learn::learner::{IterationSettings, PpoSetup};
 use hotloop_learn::memory::require_policy;
 use hotloop_learn::nn::activation::Activation;
@@ -72,11 +71,7 @@ pub fn policy_spec(env: &hotloop_core::env::Spec, description: &Bound<'_, PyDict
         activation: Activation::parse(&activation).map_err(PyValueError::new_err)?,
         shared: take(&description, "shared", true)?,
         recurrent: cell.map(|cell| RecurrentSpec { cell, size, layers }),
-        head: match &env.action {
-            Action::Discrete { n } => Head::Categorical { n: *n },
-            Action::MultiDiscrete { n } => Head::MultiCategorical { n: n.clone() },
-            Action::Continuous { low, .. } => Head::Gaussian { dims: low.len(), log_std },
-        },
+        head: Head::new(&env.action, log_std),
     };
     check_empty(&description, "a policy")?;
     require_policy(&spec).map_err(to_py_err)?;

@@ -19,23 +19,24 @@ pub fn rollout_arrays<'py>(
     let dict = PyDict::new(owner.py());
     let shape = spec.observation.shape().to_vec();
     let kind = observation_type(&spec.observation);
-    let flat = matches!(spec.action, Action::Discrete { .. });
-    let (steps, rows, width, mask_len) = (rollout.horizon, rollout.rows, rollout.width, rollout.mask_len);
+    let (steps, rows, mask_len) = (rollout.horizon, rollout.rows, rollout.mask_len);
     let put = |name: &str, kind: NPY_TYPES, start: *mut u8, slots: usize, rest: &[usize]| -> PyResult<()> {
         let shape: Vec<usize> = [slots, rows].iter().chain(rest).copied().collect();
         dict.set_item(name, view_of(owner, kind, start, &shape)?)
     };
-    let action: &[usize] = if flat { &[] } else { &[width] };
+    let sets: &[usize] = if matches!(spec.action, Action::Discrete { .. }) { &[] } else { &[rollout.sets] };
     put("obs", kind, rollout.obs.as_mut_ptr(), steps + 1, &shape)?;
     if mask_len > 0 {
         put("mask", NPY_TYPES::NPY_BOOL, rollout.mask.as_mut_ptr().cast(), steps + 1, &[mask_len])?;
     }
     put("valid", NPY_TYPES::NPY_BOOL, rollout.valid.as_mut_ptr().cast(), steps + 1, &[])?;
     put("policy", NPY_TYPES::NPY_INT, rollout.policy.as_mut_ptr().cast(), steps + 1, &[])?;
-    if rollout.discrete.is_empty() {
-        put("action", NPY_TYPES::NPY_FLOAT, rollout.continuous.as_mut_ptr().cast(), steps, action)?;
-    } else {
-        put("action", NPY_TYPES::NPY_INT, rollout.discrete.as_mut_ptr().cast(), steps, action)?;
+    if rollout.sets > 0 {
+        put("action", NPY_TYPES::NPY_INT, rollout.discrete.as_mut_ptr().cast(), steps, sets)?;
+    }
+    if rollout.dims > 0 {
+        let name = if rollout.sets > 0 { "continuous_action" } else { "action" };
+        put(name, NPY_TYPES::NPY_FLOAT, rollout.continuous.as_mut_ptr().cast(), steps, &[rollout.dims])?;
     }
     put("value", NPY_TYPES::NPY_FLOAT, rollout.value.as_mut_ptr().cast(), steps + 1, &[])?;
     for (name, array) in [

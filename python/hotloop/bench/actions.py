@@ -15,8 +15,11 @@ def batches_for(rows: int) -> int:
 
 
 def random_actions(space: spaces.Space[Any], rows: int, count: int, seed: int = 0) -> list[Array]:
-    """Return `count` batches of random actions for `rows` rows."""
+    """Return `count` batches of random actions for `rows` rows; hybrid ones as rows of choices, then real numbers."""
     rng = np.random.default_rng(seed)
+    if isinstance(space, spaces.Tuple):
+        parts = [random_actions(part, rows, count, seed + i) for i, part in enumerate(space)]
+        return [np.concatenate(batch, axis=1, dtype=np.float32) for batch in zip(*parts, strict=True)]
     if isinstance(space, spaces.Discrete):
         return [rng.integers(0, space.n, rows) for _ in range(count)]
     if isinstance(space, spaces.MultiDiscrete):
@@ -34,6 +37,9 @@ def legal_actions(space: spaces.Space[Any], mask: Array, rng: np.random.Generato
     if isinstance(space, spaces.MultiDiscrete):
         sets = np.split(mask, np.cumsum(space.nvec)[:-1], axis=1)
         return np.stack([_legal_choices(part, rng) for part in sets], axis=1)
+    if isinstance(space, spaces.Tuple):
+        choices, reals = legal_actions(space[0], mask, rng), random_actions(space[1], len(mask), 1, rng.integers(2**32))
+        return np.concatenate([choices, reals[0]], axis=1, dtype=np.float32)
     raise TypeError(f"no masked actions for {space}")
 
 

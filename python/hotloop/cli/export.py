@@ -87,7 +87,9 @@ def _format(kind: str, report: dict[str, Any], blueprint: Blueprint) -> str:
     inputs = ["observation"]
     inputs += ["action_mask"] if blueprint.masked else []
     inputs += ["memory"] if blueprint.memory_len else []
-    outputs = ["action", "value", *(["mean", "log_std"] if blueprint.continuous else ["logits"])]
+    outputs = ["action", "value"]
+    outputs += ["logits"] if blueprint.sets else []
+    outputs += ["mean", "log_std"] if blueprint.dims else []
     outputs += ["next_memory"] if blueprint.memory_len else []
     line = f"{report['file']}: {blueprint.env} at step {blueprint.steps}, {report['bytes']} bytes, {kind}"
     line += f"\n  in   {', '.join(inputs)}\n  out  {', '.join(outputs)}"

@@ -3,8 +3,8 @@
 Observations: a Box of bytes stays bytes, any other Box becomes float32 of the same shape, Discrete stays one number
 (counted from 0). Dict, Tuple, MultiDiscrete and MultiBinary become one vector of float32: the parts in the order of the
 space, choices one-hot, texts in a Dict left out. Actions: Discrete stays; MultiDiscrete, MultiBinary and Dicts and
-Tuples of these become a list of choices; Boxes (alone or in Dicts and Tuples) become one vector. An action space is
-either discrete or continuous.
+Tuples of these become a list of choices; Boxes (alone or in Dicts and Tuples) become one vector; Dicts and Tuples of
+both become one vector of float32, all choices first.
 Needs Gymnasium, and of this package the specs only.
 """
 
@@ -24,6 +24,7 @@ from hotloop.envs.spec import (
     ContinuousAction,
     DiscreteAction,
     DiscreteObservation,
+    HybridAction,
     MultiDiscreteAction,
     Observation,
 )
@@ -247,16 +248,19 @@ class FlatAction:
         self.space = space
         self._leaves = _leaves(space, one_hot=False)
         sets = [n for leaf in self._leaves for n in leaf.sets]
-        if sets and any(not leaf.sets for leaf in self._leaves):
-            raise SpaceError(f"the action space {space} has choices and amounts: a policy decides on one kind")
+        bounds = [[np.ravel(getattr(leaf.space, end)) for leaf in self._leaves if not leaf.sets] for end in _ENDS]
+        low, high = (tuple(np.concatenate([*end, []]).astype(np.float32).tolist()) for end in bounds)
+        if not sets and not low:
+            raise SpaceError(f"the action space {space} has no elements")
+        if sets and low and max(sets) > _EXACT:
+            raise SpaceError(f"the action space {space} has {max(sets)} choices beside real numbers: at most {_EXACT}")
         self.spec: Action
         self.start = 0
+        self._first_real = len(sets)
         if not sets:
-            ends = [np.concatenate([np.ravel(getattr(leaf.space, end)) for leaf in self._leaves]) for end in _ENDS]
-            low, high = (end.astype(np.float32).tolist() for end in ends)
-            if not low:
-                raise SpaceError(f"the action space {space} has no elements")
-            self.spec = ContinuousAction(tuple(low), tuple(high))
+            self.spec = ContinuousAction(low, high)
+        elif low:
+            self.spec = HybridAction(tuple(sets), low, high)
         elif isinstance(space, spaces.Discrete):
             self.start = int(space.start)
             self.spec = DiscreteAction(sets[0])
@@ -269,12 +273,15 @@ class FlatAction:
         """Return the env's action for a policy's action."""
         if self.single:
             return int(flat) + self.start
-        first, values = 0, {}
+        first_choice, first_real, values = 0, self._first_real, {}
         for leaf in self._leaves:
-            size = len(leaf.sets) or leaf.size
-            part = np.asarray(flat[first : first + size])
-            values[leaf.path] = leaf.chosen(part.astype(np.int64)) if leaf.sets else leaf.amounts(part)
-            first += size
+            if leaf.sets:
+                part = np.asarray(flat[first_choice : first_choice + len(leaf.sets)])
+                values[leaf.path] = leaf.chosen(part.astype(np.int64))
+                first_choice += len(leaf.sets)
+            else:
+                values[leaf.path] = leaf.amounts(np.asarray(flat[first_real : first_real + leaf.size]))
+                first_real += leaf.size
         return _rebuilt(self.space, values)
 
     @property
@@ -296,13 +303,13 @@ class FlatAction:
         """Return the policy's action for an env's action."""
         if self.single:
             return int(action) - self.start
-        parts = []
-        for leaf in self._leaves:
-            given = leaf.pick(action)
-            parts.append(leaf.choices(given) if leaf.sets else np.ravel(np.asarray(given, np.float32)))
-        return np.concatenate(parts)
+        choices = [leaf.choices(leaf.pick(action)) for leaf in self._leaves if leaf.sets]
+        reals = [np.ravel(np.asarray(leaf.pick(action), np.float32)) for leaf in self._leaves if not leaf.sets]
+        return np.concatenate([*choices, *reals], dtype=self.spec.dtype)
 
 
 _ENDS = ("low", "high")
+# Largest number of choices whose indices float32 holds exactly.
+_EXACT = 2**24
 # Smallest side of an image, in pixels.
 _PICTURE = 16

@@ -9,8 +9,10 @@ from numpy.typing import NDArray
 from hotloop.envs.spec import (
     Action,
     BytesObservation,
+    ContinuousAction,
     DiscreteAction,
     DiscreteObservation,
+    HybridAction,
     MultiDiscreteAction,
     Observation,
 )
@@ -30,15 +32,24 @@ def observation_space(observation: Observation) -> Space[Any]:
 
 
 def action_space(action: Action, start: int = 0) -> Space[Any]:
-    """Return the action space of one row; discrete actions are counted from `start`."""
+    """Return the action space of one row; discrete actions are counted from `start`.
+
+    That of hybrid actions is a Tuple of the choices and the real numbers.
+    """
     match action:
         case DiscreteAction():
             return spaces.Discrete(action.n, start=start)
         case MultiDiscreteAction():
             return spaces.MultiDiscrete(list(action.n))
+        case HybridAction():
+            return spaces.Tuple((spaces.MultiDiscrete(list(action.n)), _real(action)))
         case _:
-            low, high = (np.array(end, np.float32) for end in (action.low, action.high))
-            return spaces.Box(low, high, low.shape, np.float32)
+            return _real(action)
+
+
+def _real(action: ContinuousAction | HybridAction) -> spaces.Box:
+    low, high = (np.array(end, np.float32) for end in (action.low, action.high))
+    return spaces.Box(low, high, low.shape, np.float32)
 
 
 class LegalDiscrete(spaces.Discrete):

@@ -88,6 +88,9 @@ class DiscreteAction(_Space):
 
     n: int
 
+    low: ClassVar[tuple[float, ...]] = ()
+    high: ClassVar[tuple[float, ...]] = ()
+
     @property
     def choices(self) -> tuple[int, ...]:
         """Number of choices of each sub-action; empty for continuous actions."""
@@ -107,6 +110,9 @@ class MultiDiscreteAction(_Space):
     dtype: ClassVar[str] = "int64"
 
     n: tuple[int, ...]
+
+    low: ClassVar[tuple[float, ...]] = ()
+    high: ClassVar[tuple[float, ...]] = ()
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -147,8 +153,38 @@ class ContinuousAction(_Space):
         return len(self.low)
 
 
+@dataclass(frozen=True)
+class HybridAction(_Space):
+    """One choice for each of several sub-actions, and a vector of real numbers within bounds.
+
+    A row of a batch has the choices first, as whole numbers, then the real numbers.
+    """
+
+    kind: ClassVar[str] = "hybrid"
+    dtype: ClassVar[str] = "float32"
+
+    n: tuple[int, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one action."""
+        return (len(self.n) + len(self.low),)
+
+    @property
+    def choices(self) -> tuple[int, ...]:
+        """Number of choices of each discrete sub-action."""
+        return self.n
+
+    @property
+    def outputs(self) -> int:
+        """Number of network outputs that parameterise the action: a logit per choice, then a mean per dimension."""
+        return sum(self.n) + len(self.low)
+
+
 Observation = BoxObservation | BytesObservation | DiscreteObservation
-Action = DiscreteAction | MultiDiscreteAction | ContinuousAction
+Action = DiscreteAction | MultiDiscreteAction | ContinuousAction | HybridAction
 
 _OBSERVATIONS: dict[str, type[Observation]] = {
     "box": BoxObservation,
@@ -159,6 +195,7 @@ _ACTIONS: dict[str, type[Action]] = {
     "discrete": DiscreteAction,
     "multi-discrete": MultiDiscreteAction,
     "continuous": ContinuousAction,
+    "hybrid": HybridAction,
 }
 
 

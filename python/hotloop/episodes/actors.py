@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hotloop.envs.spec import ContinuousAction
 from hotloop.policies.protocol import ActRequest
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from hotloop.envs.spec import Action
     from hotloop.episodes.episode import Chooser, Episode
     from hotloop.policies.policy import Policy
 
@@ -22,21 +22,20 @@ def random_actor(episode: Episode) -> Chooser:
     draws = np.random.default_rng([episode.seed, episode.index])
 
     def choose(obs: NDArray[Any], mask: NDArray[np.int8] | None, step: int) -> NDArray[Any]:
-        rows = len(obs)
-        if isinstance(action, ContinuousAction):
+        rows, parts = len(obs), []
+        if sets := action.choices:
+            allowed = np.ones((rows, sum(sets)), np.int8) if mask is None else mask
+            masks = np.split(allowed, np.cumsum(sets)[:-1], axis=1)
+            parts.append(np.stack([_one_of_each(part, draws) for part in masks], 1))
+        if action.low:
             low, high = _bounds(action)
-            values: NDArray[np.float32] = low + (high - low) * draws.random((rows, len(low)), np.float32)
-            return values
-        sets = action.choices
-        allowed = np.ones((rows, sum(sets)), np.int8) if mask is None else mask
-        parts = np.split(allowed, np.cumsum(sets)[:-1], axis=1)
-        choices = np.stack([_one_of_each(part, draws) for part in parts], 1)
-        return choices.reshape(rows, *action.shape)
+            parts.append(low + (high - low) * draws.random((rows, len(low)), np.float32))
+        return np.concatenate(parts, axis=1, dtype=action.dtype).reshape(rows, *action.shape)
 
     return choose
 
 
-def _bounds(action: ContinuousAction) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+def _bounds(action: Action) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     low, high = np.array(action.low, np.float32), np.array(action.high, np.float32)
     below = np.where(np.isfinite(low), low, np.where(np.isfinite(high), high - 2, -1)).astype(np.float32)
     above = np.where(np.isfinite(high), high, below + 2).astype(np.float32)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 
-from hotloop.envs.spec import Action, BytesObservation, ContinuousAction, EnvSpec, Observation
+from hotloop.envs.spec import Action, BytesObservation, EnvSpec, Observation
 from hotloop.errors import ExportError
 from hotloop.files import output_file
 from hotloop.policies.own_spaces import OwnSpaces
@@ -37,7 +37,7 @@ class Operations(Protocol[T]):
         """Add a constant."""
 
     def real(self, x: T) -> T:
-        """Convert bytes to floats."""
+        """Convert whole numbers to floats."""
 
     def flat(self, x: T) -> T:
         """Flatten all axes after the first."""
@@ -102,13 +102,13 @@ class Outputs(Generic[T]):
     """Outputs of a policy."""
 
     action: T
-    """The most probable action; continuous ones are clipped to their bounds."""
+    """The most probable action: choices, then real numbers, which are clipped to their bounds."""
     value: T
     memory: T | None
     logits: T | None
     """Logits of all choices, masked ones far below the others; `None` for continuous actions."""
     log_std: T | None
-    """Of continuous actions; their mean is not clipped."""
+    """Of the continuous part of actions, if there is one; its mean is not clipped."""
     mean: T | None
 
 
@@ -162,9 +162,9 @@ class Blueprint:
         )
 
     @property
-    def continuous(self) -> bool:
-        """Whether actions are continuous."""
-        return isinstance(self.action, ContinuousAction)
+    def dims(self) -> int:
+        """Number of continuous dimensions; 0 for discrete actions."""
+        return len(self.action.low)
 
     @property
     def sets(self) -> list[int]:
@@ -203,20 +203,33 @@ class Blueprint:
             outputs, value = ends
             after = ops.joined(left) if left else None
         value = ops.single(value)
-        if isinstance(self.action, ContinuousAction):
-            bounds = (("low", self.action.low), ("high", self.action.high))
-            low, high = (ops.weight(end, np.array(bound, np.float32)) for end, bound in bounds)
-            log_std = ops.like_rows(ops.weight("constant.log_std", self.weights["log_std"]), outputs)
-            action = ops.clipped(outputs, low, high)
-            if self.action_scale is not None:
-                factor, offset = self.action_scale.factor, self.action_scale.offset
-                action = ops.add(ops.multiply(action, ops.weight("factor", factor)), ops.weight("offset", offset))
-            return Outputs(action, value, after, None, log_std, outputs)
-        if mask is not None:
-            outputs = ops.where(mask, outputs, ops.weight("forbidden", np.array(FORBIDDEN, np.float32)))
-        best = [ops.best(part) for part in ops.split(outputs, self.sets)]
-        action = ops.joined(best) if self.action.shape else ops.single(best[0])
-        return Outputs(action, value, after, outputs, None, None)
+        logits = outputs if self.sets else None
+        mean = outputs if self.dims else None
+        if self.sets and self.dims:
+            logits, mean = ops.split(outputs, [sum(self.sets), self.dims])
+        parts, log_std = [], None
+        if logits is not None:
+            if mask is not None:
+                logits = ops.where(mask, logits, ops.weight("forbidden", np.array(FORBIDDEN, np.float32)))
+            best = ops.joined([ops.best(part) for part in ops.split(logits, self.sets)])
+            parts.append(ops.real(best) if self.dims else best)
+        if mean is not None:
+            log_std = ops.like_rows(ops.weight("constant.log_std", self.weights["log_std"]), mean)
+            parts.append(self._reals(ops, mean))
+        action = ops.joined(parts) if self.action.shape else ops.single(parts[0])
+        return Outputs(action, value, after, logits, log_std, mean)
+
+    def _reals(self, ops: Operations[T], mean: T) -> T:
+        """Clip the continuous part of an action, and scale it to the env's own bounds."""
+        bounds = (("low", self.action.low), ("high", self.action.high))
+        low, high = (ops.weight(end, np.array(bound, np.float32)) for end, bound in bounds)
+        reals = ops.clipped(mean, low, high)
+        if self.action_scale is None:
+            return reals
+        factor, offset = (
+            ops.weight(name, getattr(self.action_scale, name)[len(self.sets) :]) for name in ("factor", "offset")
+        )
+        return ops.add(ops.multiply(reals, factor), offset)
 
     def _features(self, ops: Operations[T], seen: T) -> T:
         if self.observation.states:

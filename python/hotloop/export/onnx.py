@@ -54,7 +54,7 @@ class Graph:
         return self.weight("shape." + ".".join(map(str, values)), np.array(values, np.int64))
 
     def real(self, x: str) -> str:
-        """Convert bytes to floats."""
+        """Convert whole numbers to floats."""
         return self._one("Cast", x, to=self._onnx.TensorProto.FLOAT)
 
     def flat(self, x: str) -> str:
@@ -149,8 +149,8 @@ def onnx_model(blueprint: Blueprint) -> Any:
     """Return the model.
 
     Inputs are `observation`, `action_mask` (true is allowed) where the env has masks, and `memory` (zeros where an
-    episode begins) where the policy has one. Outputs are `action`, `value`, `logits` or `mean` and `log_std`, and
-    `next_memory`. The first axis of each is the batch.
+    episode begins) where the policy has one. Outputs are `action`, `value`, `logits` and/or `mean` and `log_std`,
+    and `next_memory`. The first axis of each is the batch.
     """
     graph = Graph()
     import onnx
@@ -165,7 +165,7 @@ def onnx_model(blueprint: Blueprint) -> Any:
     real, memory_len = TensorProto.FLOAT, blueprint.memory_len
     inputs = [tensor("observation", seen_kind, *blueprint.observation.shape)]
     if blueprint.masked:
-        inputs.append(tensor("action_mask", TensorProto.BOOL, blueprint.outputs))
+        inputs.append(tensor("action_mask", TensorProto.BOOL, sum(blueprint.sets)))
     if memory_len:
         inputs.append(tensor("memory", real, memory_len))
     given = [info.name for info in inputs]
@@ -175,14 +175,20 @@ def onnx_model(blueprint: Blueprint) -> Any:
         "action_mask" if "action_mask" in given else None,
         "memory" if "memory" in given else None,
     )
-    action_kind = real if blueprint.continuous else TensorProto.INT64
+    action_kind = real if blueprint.dims else TensorProto.INT64
     outputs = [tensor("action", action_kind, *blueprint.action.shape), tensor("value", real)]
     graph.named(found.action, "action")
     graph.named(found.value, "value")
-    for name, value in (("logits", found.logits), ("mean", found.mean), ("log_std", found.log_std)):
+    dims = blueprint.dims
+    named = (
+        ("logits", found.logits, sum(blueprint.sets)),
+        ("mean", found.mean, dims),
+        ("log_std", found.log_std, dims),
+    )
+    for name, value, size in named:
         if value is not None:
             graph.named(value, name)
-            outputs.append(tensor(name, real, blueprint.outputs))
+            outputs.append(tensor(name, real, size))
     if found.memory is not None:
         graph.named(found.memory, "next_memory")
         outputs.append(tensor("next_memory", real, memory_len))

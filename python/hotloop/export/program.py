@@ -36,7 +36,7 @@ class Computation:
         self.weight = weight
 
     def real(self, x: Tensor) -> Tensor:
-        """Convert bytes to floats."""
+        """Convert whole numbers to floats."""
         return x.float()
 
     def flat(self, x: Tensor) -> Tensor:
@@ -177,7 +177,7 @@ def _examples(blueprint: Blueprint, rows: int) -> list[Tensor]:
     dtype = {"discrete": torch.int64, "bytes": torch.uint8}.get(observation.kind, torch.float32)
     found = [torch.zeros((rows, *observation.shape), dtype=dtype)]
     if blueprint.masked:
-        found.append(torch.ones((rows, blueprint.outputs), dtype=torch.bool))
+        found.append(torch.ones((rows, sum(blueprint.sets)), dtype=torch.bool))
     if blueprint.memory_len:
         found.append(torch.zeros((rows, blueprint.memory_len)))
     return found

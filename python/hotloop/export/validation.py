@@ -97,20 +97,25 @@ def _actions(
     blueprint: Blueprint, found: dict[str, NDArray[Any]], actions: NDArray[Any], log_prob: NDArray[Any]
 ) -> list[tuple[str, NDArray[Any], NDArray[Any]]]:
     """Return the numbers that must agree: probabilities, and those of the exported policy's actions."""
-    if blueprint.continuous:
+    ours, theirs = np.zeros(len(actions)), np.zeros(len(actions))
+    pairs = []
+    if blueprint.sets:
+        ours += _log_prob(blueprint, found["logits"], actions)
+        theirs += _log_prob(blueprint, found["logits"], found["action"])
+        pairs.append(("the choices", theirs, ours))
+    if blueprint.dims:
         # The density of the most probable action depends on the standard deviation alone.
-        spread = -(found["log_std"] + 0.5 * np.log(2 * np.pi)).sum(-1)
+        ours = ours - (found["log_std"] + 0.5 * np.log(2 * np.pi)).sum(-1)
         if blueprint.action_scale is not None:
             actions = blueprint.action_scale(actions)
-        return [("action", found["action"], actions), ("log_std", spread, log_prob)]
-    ours = _log_prob(blueprint, found["logits"], actions)
-    theirs = _log_prob(blueprint, found["logits"], found["action"])
-    return [("the probability of the action", ours, log_prob), ("action", theirs, ours)]
+        reals = slice(len(blueprint.sets), None)
+        pairs.append(("action", found["action"][:, reals], actions[:, reals]))
+    return [("the probability of the action", ours, log_prob), *pairs]
 
 
 def _log_prob(blueprint: Blueprint, logits: NDArray[Any], actions: NDArray[Any]) -> NDArray[Any]:
     total = np.zeros(len(logits))
-    taken = actions.reshape(len(logits), -1)
+    taken = actions.reshape(len(logits), -1).astype(np.int64)
     ends = np.cumsum(blueprint.sets)
     for i, part in enumerate(np.split(logits.astype(np.float64), ends[:-1], axis=1)):
         top = part.max(1, keepdims=True)

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hotloop.envs.spec import ContinuousAction
-
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -38,7 +36,7 @@ class OwnSpaces:
 
             self._action = FlatAction(space_from_json(json.loads(spec.own_action)))
             own = self._action.spec
-            if isinstance(own, ContinuousAction) and own != spec.action:
+            if own.low and own != spec.action:
                 self.scale = ActionScale(own)
 
     def is_dict_with(self, keys: set[str]) -> bool:

@@ -8,7 +8,6 @@ import numpy as np
 
 from hotloop import _core
 from hotloop.envs.scaling import ActionScale
-from hotloop.envs.spec import ContinuousAction
 from hotloop.runners.layout import HISTORY
 
 if TYPE_CHECKING:
@@ -33,17 +32,18 @@ class ActionWriter:
     ) -> None:
         """Prepare for the env's actions; `scaled` ones are in [-1, 1], discrete ones are counted from `start`."""
         self._views = views
-        self._kind = action.kind
         self._choices = np.array(action.choices, np.int64)
         self._start = start
         self._scale: ActionScale | None = None
-        if isinstance(action, ContinuousAction):
-            self._low, self._high = (np.asarray(end, np.float32) for end in (action.low, action.high))
+        self._sets, self._reals = len(action.choices), len(action.low)
+        if action.low:
+            self._low = np.array([*(0 for _ in action.choices), *action.low], np.float32)
+            self._high = np.array([*(n - 1 for n in action.choices), *action.high], np.float32)
             self._scale = ActionScale(action) if scaled else None
         self._mask = views.get("mask")
         self._rows_of = rows_of
         self._native = None
-        if self._kind == "discrete" and self._mask is None and not start:
+        if action.kind == "discrete" and self._mask is None and not start:
             bounds = [(rows.start, rows.stop) for rows in rows_of]
             self._native = _core.Choices(views["action"], views["turn"], bounds, int(self._choices[0]))
 
@@ -53,16 +53,21 @@ class ActionWriter:
             return
         rows = slice(None) if group is None else self._rows_of[group]
         groups = range(len(self._rows_of)) if group is None else (group,)
+        if self._sets and self._reals and isinstance(actions, tuple):
+            actions = self._joined(actions)
         given = np.asarray(actions)
         kept = self._views["action"][:, rows]
-        kinds, expected = ("fiu", "numbers") if self._kind == "continuous" else ("iu", "whole numbers")
+        kinds, expected = ("fiu", "numbers") if self._reals else ("iu", "whole numbers")
         if given.dtype.kind not in kinds:
             raise TypeError(f"the actions have dtype {given.dtype}: expected {expected}")
         if given.shape != kept.shape[1:]:
             raise ValueError(f"the actions have shape {list(given.shape)}: expected {list(kept.shape[1:])}")
         valid, first = self._views["valid"][rows], rows.start or 0
-        if self._kind == "continuous":
-            given = self._clip(given, valid, first)
+        if self._reals:
+            given = self._finite(given, valid, first)
+            if self._sets:
+                self._check_choices(self._whole(given[:, : self._sets], valid, first), valid, first)
+            given = np.clip(given, self._low, self._high) if self._scale is None else self._scale(given)
         else:
             given = given - self._start if self._start else given
             self._check_choices(given, valid, first)
@@ -72,17 +77,38 @@ class ActionWriter:
             part = self._rows_of[index]
             self._views["action"][turn[index] % HISTORY, part] = given[part.start - first : part.stop - first]
 
-    def _clip(self, given: NDArray[Any], valid: NDArray[np.bool_], first: int) -> NDArray[Any]:
-        if not np.isfinite(given).all():
-            bad = ~np.isfinite(given).all(axis=1) & valid
-            if bad.any():
-                row = int(np.flatnonzero(bad)[0])
-                raise ValueError(f"the action of row {first + row} is {given[row]}: expected a finite number")
-            given = np.nan_to_num(given)
-        if self._scale is not None:
-            return self._scale(given)
-        clipped: NDArray[Any] = np.clip(given, self._low, self._high)
-        return clipped
+    def _joined(self, actions: tuple[Any, ...]) -> NDArray[Any]:
+        """Return rows of hybrid actions that were given as a Tuple of choices and real numbers."""
+        if len(actions) != 2:
+            raise ValueError(f"the actions are a tuple of {len(actions)}: expected (choices, real numbers)")
+        choices, reals = map(np.asarray, actions)
+        if choices.dtype.kind not in "iu":
+            raise TypeError(f"the choices of the actions have dtype {choices.dtype}: expected whole numbers")
+        if choices.shape != (len(choices), self._sets) or reals.shape != (len(choices), self._reals):
+            raise ValueError(
+                f"the parts of the actions have shapes {list(choices.shape)} and {list(reals.shape)}: expected "
+                f"{self._sets} choices and {self._reals} real numbers for each row"
+            )
+        joined: NDArray[Any] = np.concatenate([choices, reals], axis=1)
+        return joined
+
+    def _finite(self, given: NDArray[Any], valid: NDArray[np.bool_], first: int) -> NDArray[Any]:
+        if np.isfinite(given).all():
+            return given
+        bad = ~np.isfinite(given).all(axis=1) & valid
+        if bad.any():
+            row = int(np.flatnonzero(bad)[0])
+            raise ValueError(f"the action of row {first + row} is {given[row]}: expected a finite number")
+        finite: NDArray[Any] = np.nan_to_num(given)
+        return finite
+
+    def _whole(self, given: NDArray[Any], valid: NDArray[np.bool_], first: int) -> NDArray[np.int64]:
+        choices: NDArray[np.int64] = given.astype(np.int64)
+        bad = (choices != given).any(axis=1) & valid
+        if bad.any():
+            row = int(np.flatnonzero(bad)[0])
+            raise ValueError(f"the choices of row {first + row} are {given[row]}: expected whole numbers")
+        return choices
 
     def _check_choices(self, given: NDArray[Any], valid: NDArray[np.bool_], first: int) -> None:
         choices = given.reshape(len(given), -1)

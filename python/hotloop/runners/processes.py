@@ -22,7 +22,7 @@ from hotloop.envs import object_envs
 from hotloop.envs.scaling import unit_bounds
 from hotloop.envs.space_json import space_to_json
 from hotloop.envs.spaces import action_space, observation_space
-from hotloop.envs.spec import ContinuousAction
+from hotloop.envs.spec import ContinuousAction, HybridAction
 from hotloop.errors import EnvError
 from hotloop.runners import arguments, process_state
 from hotloop.runners.actions import ActionWriter
@@ -104,7 +104,7 @@ class ProcessRunner(Runner):
         )
         own = self._pool.spec
         self.env_spec = replace(own, infos=tuple((name, 1) for name in wanted), metrics=tuple(metrics))
-        if scaled and isinstance(own.action, ContinuousAction):
+        if scaled and isinstance(own.action, ContinuousAction | HybridAction):
             self.env_spec = _with_unit_actions(self.env_spec, own.action)
         start = 0 if for_policy else _first_action(own)
         self._views = self._pool.views
@@ -417,7 +417,7 @@ class ProcessRunner(Runner):
         return f"ProcessRunner({self.name!r}, num_envs={self.env_count}, num_workers={self.num_workers})"
 
 
-def _with_unit_actions(spec: EnvSpec, own: ContinuousAction) -> EnvSpec:
+def _with_unit_actions(spec: EnvSpec, own: ContinuousAction | HybridAction) -> EnvSpec:
     """Return the spec of an env whose actions are scaled from [-1, 1]; its own action space is kept with it."""
     unit = unit_bounds(own)
     if unit == own:

@@ -79,7 +79,7 @@ class Statistics:
     gradients: dict[str, dict[str, float]]
     """The same for the gradient of the loss over the whole rollout."""
     actions: dict[str, Any]
-    """`shares` of each discrete choice, or `mean` and `std` of each continuous dimension."""
+    """`shares` of each discrete choice, and `mean` and `std` of each continuous dimension."""
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from hotloop.envs.spec import ContinuousAction
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hotloop.envs.spec import EnvSpec
+    from hotloop.envs.spec import Action, EnvSpec
 
 # Largest bounds of actions that a policy with a standard deviation of 1 explores well, and the smallest.
 _WIDE: Final = 10.0
@@ -28,17 +26,16 @@ def env_notes(name: str, spec: EnvSpec) -> Iterator[str]:
         )
     if spec.padded:
         yield (
-            "agents have different spaces: observations are padded with zeros and end with the agent's role, and "
-            "actions that an agent does not have are masked, so that one policy plays all of them"
+            "agents have different spaces: observations are padded with zeros and end with the agent's role, choices "
+            "that an agent does not have are masked, and real numbers ignored, so that one policy plays all of them"
         )
     if spec.own_observation is not None:
         yield from _observation_notes(json.loads(spec.own_observation))
-    if isinstance(spec.action, ContinuousAction) and spec.own_action is not None:
+    if spec.action.low and spec.own_action is not None:
         from hotloop.envs.flatten import FlatAction
         from hotloop.envs.space_json import space_from_json
 
         own = FlatAction(space_from_json(json.loads(spec.own_action))).spec
-        assert isinstance(own, ContinuousAction)
         if own != spec.action:
             yield f"actions are scaled from [-1, 1] to {_range(own)} (wrap.scale_actions)"
 
@@ -60,7 +57,7 @@ def _observation_notes(space: dict[str, Any]) -> Iterator[str]:
 
 def unscaled_actions(name: str, spec: EnvSpec) -> Iterator[str]:
     """Yield a notice if an env with native code has bounds of actions that a policy would hardly explore."""
-    if ":" not in name or not isinstance(spec.action, ContinuousAction):
+    if ":" not in name or not spec.action.low:
         return
     reach = max(map(abs, (*spec.action.low, *spec.action.high)))
     if not _NARROW < reach < _WIDE:
@@ -70,6 +67,6 @@ def unscaled_actions(name: str, spec: EnvSpec) -> Iterator[str]:
         )
 
 
-def _range(action: ContinuousAction) -> str:
+def _range(action: Action) -> str:
     pairs = dict.fromkeys(zip(action.low, action.high, strict=True))
     return ", ".join(f"[{low:g}, {high:g}]" for low, high in pairs)

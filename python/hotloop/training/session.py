@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from hotloop import _core
 from hotloop.envs.registry import is_native
-from hotloop.envs.spec import ContinuousAction
 from hotloop.episodes.best_replays import Top
 from hotloop.errors import CheckpointError, ConfigError, EnvError, WorkersFailedError
 from hotloop.policies.evaluation import Evaluation
@@ -287,8 +286,8 @@ class Session:
 
     def _wrap(self) -> dict[str, Any]:
         """Return the wrappers between the env and the policy, which whoever plays the policy needs."""
-        own = isinstance(self.spec.action, ContinuousAction) and self.spec.own_action is not None
-        scaled = own and self.config.wrap.scale_actions
+        own = self.spec.own_action is not None
+        scaled = own and bool(self.spec.action.low) and self.config.wrap.scale_actions
         return {**self.config.wrap.in_evaluations, **({"scale_actions": True} if scaled else {})}
 
     def manifest(self, date: str) -> dict[str, Any]:

@@ -96,10 +96,13 @@ def _measure(runner: ProcessRunner) -> float | None:
     return None if runner.faults().count else steps / seconds
 
 
-def _allowed(actions: NDArray[Any], mask: NDArray[Any] | None, spec: EnvSpec) -> NDArray[Any]:
+def _allowed(actions: Any, mask: NDArray[Any] | None, spec: EnvSpec) -> Any:
     """Return the actions, or the first allowed choices where the env masks some."""
     if mask is None:
         return actions
+    if isinstance(actions, tuple):
+        choices, reals = actions
+        return _allowed(choices, mask, spec), reals
     ends = np.cumsum(spec.action.choices)[:-1]
     choices = [part.argmax(axis=1) for part in np.split(mask.reshape(len(actions), -1), ends, axis=1)]
     return np.stack(choices, axis=1).reshape(actions.shape)
@@ -110,10 +113,10 @@ def choose(facts: Facts, config: Config) -> tuple[dict[str, dict[str, Any]], str
     spec, speed = facts.spec, facts.steps_per_second
     if takes_cnn(config.policy, spec.observation):
         kind, why = "images", "image observations"
-    elif spec.action.choices:
-        kind, why = "discrete", "discrete actions"
+    elif spec.action.low:
+        kind, why = "continuous", "discrete and continuous actions" if spec.action.choices else "continuous actions"
     else:
-        kind, why = "continuous", "continuous actions"
+        kind, why = "discrete", "discrete actions"
     layers = [general_settings(kind)]
     if facts.is_native and kind != "images":
         layers.append(general_settings("fast"))

@@ -41,17 +41,18 @@ def summaries(arrays: Mapping[str, NDArray[Any]]) -> dict[str, dict[str, float]]
 
 
 def actions(rollout: Mapping[str, NDArray[Any]], action: Action) -> dict[str, Any]:
-    """Return the share of each choice, or mean and standard deviation of each dimension."""
-    taken = rollout["action"][rollout["weight"] > 0]
-    if not action.choices:
-        if not len(taken):
-            return {"mean": [], "std": []}
-        exact = taken.astype(np.float64)
-        return {"mean": exact.mean(axis=0).tolist(), "std": exact.std(axis=0).tolist()}
-    sizes = action.choices
-    columns = taken.reshape(len(taken), len(sizes)).T
-    shares = [
-        (np.bincount(column, minlength=size) / max(1, len(taken))).tolist()
-        for column, size in zip(columns, sizes, strict=True)
-    ]
-    return {"shares": shares}
+    """Return the share of each choice, and mean and standard deviation of each continuous dimension."""
+    counts = rollout["weight"] > 0
+    found: dict[str, Any] = {}
+    if sizes := action.choices:
+        taken = rollout["action"][counts]
+        columns = taken.reshape(len(taken), len(sizes)).T
+        found["shares"] = [
+            (np.bincount(column, minlength=size) / max(1, len(taken))).tolist()
+            for column, size in zip(columns, sizes, strict=True)
+        ]
+    if action.low:
+        exact = rollout["continuous_action" if sizes else "action"][counts].astype(np.float64)
+        moments = (exact.mean(axis=0), exact.std(axis=0)) if len(exact) else (exact[0:0], exact[0:0])
+        found["mean"], found["std"] = (moment.tolist() for moment in moments)
+    return found

@@ -8,7 +8,7 @@ use super::encoder::EncoderWork;
 use super::init::{orthogonal, orthogonal_gates};
 use super::net::{Net, TILE, Workspace};
 use super::recurrent::{self, StateGradient};
-use super::spec::{Array, Arrays, Head, PolicySpec, Role};
+use super::spec::{Array, Arrays, PolicySpec, Role};
 
 /// A policy and its value function.
 #[derive(Clone)]
@@ -100,10 +100,8 @@ impl Policy {
                 Net::new(&mut arrays, spec, ["value", "value.memory", "value.head"], 1, tile),
             ]
         };
-        let log_std = match spec.head {
-            Head::Gaussian { dims, .. } => Some(arrays.add("log_std".into(), Role::Vector, 1, dims)),
-            _ => None,
-        };
+        let dims = spec.head.dims;
+        let log_std = (dims > 0).then(|| arrays.add("log_std".into(), Role::Vector, 1, dims));
         let mut policy = Self {
             spec: spec.clone(),
             params: Buffer::new(arrays.total),
@@ -138,8 +136,8 @@ impl Policy {
                 Role::Dense | Role::Table => orthogonal(array, stream, |_| std::f64::consts::SQRT_2, &mut self.params),
             }
         }
-        if let (Some(at), Head::Gaussian { dims, log_std }) = (self.log_std, &self.spec.head) {
-            self.params[at..at + dims].fill(*log_std);
+        if let Some(at) = self.log_std {
+            self.params[at..at + self.spec.head.dims].fill(self.spec.head.log_std);
         }
     }
 
@@ -167,10 +165,7 @@ impl Policy {
 
     /// Log standard deviations; empty for discrete actions.
     pub fn log_std(&self) -> &[f32] {
-        match (self.log_std, &self.spec.head) {
-            (Some(at), Head::Gaussian { dims, .. }) => &self.params[at..at + dims],
-            _ => &[],
-        }
+        self.log_std.map_or(&[], |at| &self.params[at..at + self.spec.head.dims])
     }
 
     /// Compute the outputs of the rows in `work`.
@@ -245,7 +240,7 @@ mod tests {
 
     use super::super::activation::Activation;
     use super::super::encoder::{Normalization, Observations};
-    use super::super::spec::{Cell, EncoderSpec, RecurrentSpec};
+    use super::super::spec::{Cell, EncoderSpec, Head, RecurrentSpec};
     use super::*;
 
     const ROWS: usize = 70;
@@ -303,7 +298,7 @@ mod tests {
         ];
         for (encoder, shared, recurrent) in cases {
             for hidden in [vec![18], vec![7, 18]] {
-                let head = Head::Categorical { n: 3 };
+                let head = Head { sets: vec![3], dims: 0, log_std: 0.0 };
                 let activation = Activation::Silu;
                 let spec = PolicySpec { encoder: encoder.clone(), hidden, activation, shared, recurrent, head };
                 let (outputs, gradient) = outputs_and_gradient(&spec, TILE);

@@ -1,6 +1,7 @@
 //! Specs of policies, and the layout of their arrays in one flat vector of parameters.
 
 use hotloop_core::simd::BLOCK;
+use hotloop_core::space::Action;
 
 use super::activation::Activation;
 
@@ -33,54 +34,33 @@ pub enum EncoderSpec {
     },
 }
 
-/// Distribution of actions.
+/// Distribution of actions: independent categorical distributions, one for each set of choices, and a diagonal Gaussian
+/// whose standard deviations do not depend on the observation. The outputs of the policy network are the logits of all
+/// sets, then the means.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Head {
-    /// One of `n` choices.
-    Categorical {
-        /// Number of choices.
-        n: usize,
-    },
-    /// One choice out of each of several sets.
-    MultiCategorical {
-        /// Number of choices in each set.
-        n: Vec<usize>,
-    },
-    /// A diagonal Gaussian whose standard deviations do not depend on the observation.
-    Gaussian {
-        /// Number of dimensions.
-        dims: usize,
-        /// Initial logarithm of the standard deviations.
-        log_std: f32,
-    },
+pub struct Head {
+    /// Number of choices of each set; empty for continuous actions.
+    pub sets: Vec<usize>,
+    /// Number of continuous dimensions; 0 for discrete actions.
+    pub dims: usize,
+    /// Initial logarithm of the standard deviations.
+    pub log_std: f32,
 }
 
 impl Head {
+    /// The distribution of an action space.
+    pub fn new(action: &Action, log_std: f32) -> Self {
+        Self { sets: action.choices(), dims: action.bounds().0.len(), log_std }
+    }
+
+    /// Number of logits.
+    pub fn logits(&self) -> usize {
+        self.sets.iter().sum()
+    }
+
     /// Number of outputs of the policy network.
     pub fn outputs(&self) -> usize {
-        match self {
-            Self::Categorical { n } => *n,
-            Self::MultiCategorical { n } => n.iter().sum(),
-            Self::Gaussian { dims, .. } => *dims,
-        }
-    }
-
-    /// Numbers per action.
-    pub fn width(&self) -> usize {
-        match self {
-            Self::Categorical { .. } => 1,
-            Self::MultiCategorical { n } => n.len(),
-            Self::Gaussian { dims, .. } => *dims,
-        }
-    }
-
-    /// Sizes of the sets of choices; empty for continuous actions.
-    pub fn sets(&self) -> &[usize] {
-        match self {
-            Self::Categorical { n } => std::slice::from_ref(n),
-            Self::MultiCategorical { n } => n,
-            Self::Gaussian { .. } => &[],
-        }
+        self.logits() + self.dims
     }
 }
 

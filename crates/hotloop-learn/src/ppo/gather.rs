@@ -27,8 +27,8 @@ pub(super) fn prefetch_rows(rollout: &Rollout, rows: &[u32], terms: &Terms<'_>) 
     lines(&rollout.log_prob, 1, rows);
     lines(&rollout.advantage, 1, rows);
     lines(&rollout.target, 1, rows);
-    lines(&rollout.discrete, rollout.width, rows);
-    lines(&rollout.continuous, rollout.width, rows);
+    lines(&rollout.discrete, rollout.sets, rows);
+    lines(&rollout.continuous, rollout.dims, rows);
     lines(&rollout.mask, rollout.mask_len, rows);
     if terms.settings.value_clip.is_some() {
         lines(&rollout.value, 1, rows);
@@ -59,10 +59,10 @@ pub(super) fn gather(rollout: &Rollout, rows: &[u32], terms: &Terms<'_>, batch: 
     column(&mut batch.advantage, rows, |row| rollout.advantage[row]);
     column(&mut batch.target, rows, |row| rollout.target[row]);
     for (set, to) in batch.discrete.iter_mut().enumerate() {
-        column(to, rows, |row| rollout.discrete[row * rollout.width + set] as u32);
+        column(to, rows, |row| rollout.discrete[row * rollout.sets + set] as u32);
     }
     for (dim, to) in batch.continuous.iter_mut().enumerate() {
-        column(to, rows, |row| rollout.continuous[row * rollout.width + dim]);
+        column(to, rows, |row| rollout.continuous[row * rollout.dims + dim]);
     }
     for (i, row) in rows.iter().enumerate() {
         let mask = &rollout.mask[*row as usize * rollout.mask_len..][..rollout.mask_len];

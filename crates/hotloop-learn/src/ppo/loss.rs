@@ -34,12 +34,11 @@ pub struct Batch {
 impl Batch {
     /// Allocates a tile.
     pub fn new(head: &Head, masked: bool) -> Self {
-        let is_discrete = !head.sets().is_empty();
         Self {
             rows: 0,
-            discrete: vec![[0; TILE]; if is_discrete { head.width() } else { 0 }],
-            continuous: vec![[0.0; TILE]; if is_discrete { 0 } else { head.width() }],
-            mask: vec![[1.0; TILE]; if masked { head.outputs() } else { 0 }],
+            discrete: vec![[0; TILE]; head.sets.len()],
+            continuous: vec![[0.0; TILE]; head.dims],
+            mask: vec![[1.0; TILE]; if masked { head.logits() } else { 0 }],
             log_prob: [0.0; TILE],
             value: [0.0; TILE],
             advantage: [0.0; TILE],
@@ -109,7 +108,7 @@ impl Trace {
     /// For this policy.
     pub fn new(policy: &Policy) -> Self {
         Self {
-            cache: SoftmaxCache::new(policy.spec.head.sets()),
+            cache: SoftmaxCache::new(&policy.spec.head.sets),
             log_std_lanes: vec![[0.0; BLOCK]; policy.log_std().len()],
             sums: Sums::default(),
         }
@@ -152,6 +151,7 @@ pub fn loss<S: Simd>(
     let settings = terms.settings;
     let (logits, values) = outputs;
     let log_std = policy.log_std();
+    let first_mean = policy.spec.head.logits();
     let (one, zero) = (simd.f(1.0), simd.f(0.0));
     for row in (0..batch.rows.next_multiple_of(BLOCK)).step_by(S::LANES) {
         let at = |column: &[f32; TILE]| {
@@ -163,7 +163,7 @@ pub fn loss<S: Simd>(
         let advantage = (at(&batch.advantage) - simd.f(terms.advantage_mean)) * simd.f(terms.advantage_scale);
         let gaussian = |logits: &[f32], i: usize| Gaussian {
             // SAFETY: the outputs have a column for each dimension.
-            mean: unsafe { simd.load(logits[i * TILE + row..].as_ptr()) },
+            mean: unsafe { simd.load(logits[(first_mean + i) * TILE + row..].as_ptr()) },
             log_std: simd.f(log_std[i]),
         };
 
@@ -171,7 +171,7 @@ pub fn loss<S: Simd>(
         let mut log_prob = zero;
         let mut entropy = if log_std.is_empty() { zero } else { simd.f(gaussian_entropy(log_std)) };
         let mut first = 0;
-        for (set, n) in policy.spec.head.sets().iter().enumerate() {
+        for (set, n) in policy.spec.head.sets.iter().enumerate() {
             let choices = columns(logits, batch, cache, row, first, *n);
             // SAFETY: the outputs have a column for each choice.
             unsafe {
@@ -219,7 +219,7 @@ pub fn loss<S: Simd>(
         let per_entropy = share * simd.f(settings.entropy);
         let counts = zero.lt(weight);
         let mut first = 0;
-        for (set, n) in policy.spec.head.sets().iter().enumerate() {
+        for (set, n) in policy.spec.head.sets.iter().enumerate() {
             let choices = columns(logits, batch, cache, row, first, *n);
             let (soft, own) = cache.get(simd, set, row);
             // SAFETY: as above.
@@ -237,7 +237,7 @@ pub fn loss<S: Simd>(
                 let lanes = log_std_lanes[i].as_mut_ptr().add(row % BLOCK);
                 let per_log_std = per_log_prob * (offset * offset - one) - per_entropy;
                 (simd.load(lanes) + per_log_std.select(counts, zero)).store(lanes);
-                (per_log_prob * offset * spread).store(logits.as_mut_ptr().add(i * TILE + row));
+                (per_log_prob * offset * spread).store(logits.as_mut_ptr().add((first_mean + i) * TILE + row));
             }
         }
         // Rows without weight may hold anything, and must not reach the gradient.

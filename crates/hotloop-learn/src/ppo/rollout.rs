@@ -14,8 +14,10 @@ pub struct Rollout {
     pub obs_bytes: usize,
     /// Entries per action mask; 0 without masks.
     pub mask_len: usize,
-    /// Numbers per action.
-    pub width: usize,
+    /// Choices per action; 0 for continuous actions.
+    pub sets: usize,
+    /// Real numbers per action; 0 for discrete actions.
+    pub dims: usize,
     /// `[horizon + 1, rows]` observations.
     pub obs: Vec<u8>,
     /// `[horizon + 1, rows, mask_len]` action masks.
@@ -24,9 +26,9 @@ pub struct Rollout {
     pub valid: Vec<bool>,
     /// `[horizon + 1, rows]` the policy that plays the row; 0 is the learner.
     pub policy: Vec<i32>,
-    /// `[horizon, rows, width]` discrete actions; empty for continuous ones.
+    /// `[horizon, rows, sets]` choices.
     pub discrete: Vec<i32>,
-    /// `[horizon, rows, width]` continuous actions before clipping; empty for discrete ones.
+    /// `[horizon, rows, dims]` real numbers before clipping.
     pub continuous: Vec<f32>,
     /// `[horizon, rows]` log-probabilities of the actions.
     pub log_prob: Vec<f32>,
@@ -63,20 +65,20 @@ impl Rollout {
         let slots = steps + rows;
         let obs_bytes = spec.observation.row_bytes();
         let mask_len = if spec.masked { spec.action.mask_len() } else { 0 };
-        let width = head.width();
-        let is_discrete = !head.sets().is_empty();
+        let (sets, dims) = (head.sets.len(), head.dims);
         Self {
             horizon,
             rows,
             obs_bytes,
             mask_len,
-            width,
+            sets,
+            dims,
             obs: vec![0; slots * obs_bytes],
             mask: vec![true; slots * mask_len],
             valid: vec![true; slots],
             policy: vec![0; slots],
-            discrete: vec![0; if is_discrete { steps * width } else { 0 }],
-            continuous: vec![0.0; if is_discrete { 0 } else { steps * width }],
+            discrete: vec![0; steps * sets],
+            continuous: vec![0.0; steps * dims],
             log_prob: vec![0.0; steps],
             value: vec![0.0; slots],
             reward: vec![0.0; steps],
@@ -187,14 +189,14 @@ pub struct Views<'a> {
 impl Rollout {
     /// Views for threads that each fill their own rows.
     pub fn views(&mut self) -> Views<'_> {
-        let (rows, width) = (self.rows, self.width);
+        let rows = self.rows;
         Views {
             obs: View::new(&mut self.obs, rows, self.obs_bytes),
             mask: View::new(&mut self.mask, rows, self.mask_len),
             valid: View::new(&mut self.valid, rows, 1),
             policy: View::new(&mut self.policy, rows, 1),
-            discrete: View::new(&mut self.discrete, rows, width),
-            continuous: View::new(&mut self.continuous, rows, width),
+            discrete: View::new(&mut self.discrete, rows, self.sets),
+            continuous: View::new(&mut self.continuous, rows, self.dims),
             log_prob: View::new(&mut self.log_prob, rows, 1),
             value: View::new(&mut self.value, rows, 1),
             reward: View::new(&mut self.reward, rows, 1),

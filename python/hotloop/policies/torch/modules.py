@@ -6,7 +6,8 @@ A module is made with `Class(spaces, **policy.module_options)` and has two metho
     forward(obs, memory) -> (outputs, value, memory)      outputs [rows, spaces.outputs], value [rows], memory as given
 
 `obs` is float32 `[rows, *spaces.shape]`, scaled and normalised as the config says, or int64 `[rows]` if there are
-`spaces.states`. Outputs are preferences for every choice, or means and then logarithms of standard deviations.
+`spaces.states`. Outputs are logits of all `spaces.choices`, then means and then log standard deviations of the
+`spaces.continuous` dimensions.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ class Spaces:
     """Number of outputs of the policy per row."""
     choices: tuple[int, ...]
     """Number of choices of each sub-action; empty for continuous actions."""
+    continuous: int
+    """Number of continuous dimensions; 0 for discrete actions."""
 
     @classmethod
     def of(cls, spec: EnvSpec) -> Spaces:
@@ -46,8 +49,9 @@ class Spaces:
         return cls(
             shape=spec.observation.shape,
             states=spec.observation.states,
-            outputs=action.outputs if action.choices else 2 * action.outputs,
+            outputs=action.outputs + len(action.low),
             choices=action.choices,
+            continuous=len(action.low),
         )
 
 

@@ -107,7 +107,7 @@ class Branch(Layers):
 class Network(nn.Module):
     """A policy: outputs, value and memory of observations and memory."""
 
-    def __init__(self, observation: Observation, policy: NetworkSpec, outputs: int, continuous: bool) -> None:
+    def __init__(self, observation: Observation, policy: NetworkSpec, outputs: int, continuous: int) -> None:
         super().__init__()
         self.shared: bool = policy.shared
         self.outputs = outputs
@@ -120,7 +120,7 @@ class Network(nn.Module):
         else:
             self.policy = Branch(observation, policy, outputs)
             self.value = Branch(observation, policy, 1)
-        self.log_std = nn.Parameter(torch.empty(outputs)) if continuous else None
+        self.log_std = nn.Parameter(torch.empty(continuous)) if continuous else None
 
     @property
     def memory_size(self) -> int:
@@ -177,7 +177,7 @@ class Network(nn.Module):
                 parts.append(functional.linear(x, branch.head.weight, branch.head.bias))
             outputs, value = parts[0], parts[1].squeeze(-1)
         if self.log_std is not None:
-            outputs = torch.cat((outputs, self.log_std.expand_as(outputs)), -1)
+            outputs = torch.cat((outputs, self.log_std.expand(*outputs.shape[:-1], -1)), -1)
         return outputs, value
 
 
@@ -199,7 +199,7 @@ def _memory(policy: NetworkSpec, inputs: int) -> Memory | None:
 
 def build_network(spec: EnvSpec, policy: NetworkSpec, *, seed: int, attempt: int) -> Network:
     """A policy with its first weights, which are the native learner's where both have the array."""
-    network = Network(spec.observation, policy, spec.action.outputs, continuous=not spec.action.choices)
+    network = Network(spec.observation, policy, spec.action.outputs, continuous=len(spec.action.low))
     first = first_arrays(network, spec, policy, seed=seed, attempt=attempt)
     with torch.no_grad():
         for name, parameter in network.named_parameters():

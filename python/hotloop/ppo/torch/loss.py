@@ -43,7 +43,7 @@ class Outputs(NamedTuple):
     """The current policy's outputs for a batch."""
 
     outputs: Tensor
-    """Logits of all choices; or means, then log standard deviations."""
+    """Logits of all choices, then means, then log standard deviations."""
     value: Tensor
     log_prob: Tensor
     """Log-probability of the batch's actions."""
@@ -57,20 +57,30 @@ Term = Callable[[Batch, Outputs], Tensor]
 def probabilities(
     outputs: Tensor, action: Tensor, mask: Tensor | None, choices: Sequence[int]
 ) -> tuple[Tensor, Tensor]:
-    """Return log-probabilities of actions, and entropies. Without choices, actions are continuous."""
+    """Return log-probabilities of actions, and entropies. Outputs beyond the logits of `choices` are continuous."""
+    logits = sum(choices)
     if not choices:
-        mean, log_std = outputs.chunk(2, -1)
-        offset = (action - mean) * torch.exp(-log_std)
-        log_prob = -0.5 * offset.square() - log_std - 0.5 * math.log(2 * math.pi)
-        entropy = log_std + 0.5 * math.log(2 * math.pi * math.e)
-        return log_prob.sum(-1), entropy.sum(-1)
+        return _gaussian(outputs, action)
+    if logits < outputs.shape[-1]:
+        sets = len(choices)
+        own = probabilities(outputs[..., :logits], action[..., :sets].long(), mask, choices)
+        other = _gaussian(outputs[..., logits:], action[..., sets:])
+        return own[0] + other[0], own[1] + other[1]
     if mask is not None:
         outputs = outputs.where(mask, _MASKED)
     if len(choices) == 1:
-        return _categorical(outputs, action.unsqueeze(-1))
-    sets = zip(outputs.split(list(choices), -1), action.split(1, -1), strict=True)
-    log_probs, entropies = zip(*(_categorical(*one) for one in sets), strict=True)
+        return _categorical(outputs, action.reshape(*outputs.shape[:-1], 1))
+    parts = zip(outputs.split(list(choices), -1), action.split(1, -1), strict=True)
+    log_probs, entropies = zip(*(_categorical(*part) for part in parts), strict=True)
     return torch.stack(log_probs).sum(0), torch.stack(entropies).sum(0)
+
+
+def _gaussian(outputs: Tensor, action: Tensor) -> tuple[Tensor, Tensor]:
+    mean, log_std = outputs.chunk(2, -1)
+    offset = (action - mean) * torch.exp(-log_std)
+    log_prob = -0.5 * offset.square() - log_std - 0.5 * math.log(2 * math.pi)
+    entropy = log_std + 0.5 * math.log(2 * math.pi * math.e)
+    return log_prob.sum(-1), entropy.sum(-1)
 
 
 def _categorical(logits: Tensor, taken: Tensor) -> tuple[Tensor, Tensor]:

@@ -68,7 +68,10 @@ class RolloutData:
         self._columns = torch.cat((columns, weight[None]))
         self._obs = load("obs")
         self._action = load("action")
-        if self._action.dtype == torch.int32:
+        if "continuous_action" in rollout:
+            # Choices, then real numbers, as in the actions of runners.
+            self._action = torch.cat((self._action.float(), load("continuous_action")), -1)
+        elif self._action.dtype == torch.int32:
             self._action = self._action.long()
         self._mask = load("mask") if "mask" in rollout else None
         if recurrent is None:
