@@ -291,12 +291,47 @@ def test_agents_with_different_spaces_are_padded_and_masked() -> None:
             runner.step([2, 2, 0] * 2)
 
 
-def test_spaces_that_cannot_be_padded_are_named() -> None:
-    class Mixed(Roles):
-        def action_space(self, agent: str) -> spaces.Space[Any]:
-            return spaces.Box(-1, 1, (1,)) if agent == "guard" else spaces.Discrete(3)
+class Mixed(Roles):
+    """A scout with a choice, a guard with two real numbers, and one with both; takes what each was sent."""
 
-    with pytest.raises(
-        SpaceError, match=r"action space of agent 'guard' is Box\(.*padded only if all of them are disc"
-    ):
-        make(Mixed)
+    sent: ClassVar[list[Any]] = []
+
+    def action_space(self, agent: str) -> spaces.Space[Any]:
+        guard = spaces.Box(np.array([-10, 0], np.float32), np.array([10, 1], np.float32))
+        both = spaces.Dict({"a": spaces.MultiDiscrete([2, 4]), "b": spaces.Box(-1, 1, (1,), np.float32)})
+        return {"scout": spaces.Discrete(3, start=5), "guard": guard}.get(agent, both)
+
+    def step(self, actions: Any) -> Any:
+        for agent, action in actions.items():
+            assert self.action_space(agent).contains(action), action
+        self.sent.append(actions)
+        values: tuple[Any, ...] = (1.0, False, False, {})
+        return self._seen(), *(dict.fromkeys(self.agents, value) for value in values)
+
+
+def test_agents_with_different_kinds_of_actions_share_one_hybrid_action() -> None:
+    with make(Mixed) as runner:
+        choices, reals = runner.single_action_space.spaces
+        assert choices.nvec.tolist() == [3, 4]
+        assert reals == spaces.Box(-1, 1, (2,), np.float32)
+        _, info = runner.reset(seed=0)
+        # Sets that an agent does not have leave one choice; so does a set with fewer choices leave fewer.
+        assert info["action_mask"][:3].tolist() == [[1, 1, 1, 1, 0, 0, 0], [1, 0, 0, 1, 0, 0, 0], [1, 1, 0, 1, 1, 1, 1]]
+        row = [[2, 0, 0.5, 0.5], [0, 0, 0.5, 0.5], [1, 3, 0.5, -1.0]]
+        runner.step(np.array(row * 2, np.float32))
+        sent = Mixed.sent[0]
+        assert sent["scout"] == 7
+        # Scaled to the agent's own bounds.
+        assert sent["guard"].tolist() == [5, 0.75]
+        assert (sent["scout-2"]["a"].tolist(), sent["scout-2"]["b"].tolist()) == ([1, 3], [0.5])
+        with pytest.raises(ValueError, match="which its mask forbids"):
+            runner.step(np.array([row[0], [1, 0, 0.0, 0.0], row[2]] * 2, np.float32))
+
+
+def test_observations_that_cannot_be_padded_are_named() -> None:
+    class Seeing(Roles):
+        def observation_space(self, agent: str) -> spaces.Space[Any]:
+            return spaces.Box(0, 1, (2, 2)) if agent == "guard" else spaces.Box(0, 1, (3,))
+
+    with pytest.raises(SpaceError, match=r"agent 'guard' is Box\(.*padded only if all of them are vectors"):
+        make(Seeing)

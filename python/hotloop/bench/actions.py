@@ -38,8 +38,8 @@ def legal_actions(space: spaces.Space[Any], mask: Array, rng: np.random.Generato
         sets = np.split(mask, np.cumsum(space.nvec)[:-1], axis=1)
         return np.stack([_legal_choices(part, rng) for part in sets], axis=1)
     if isinstance(space, spaces.Tuple):
-        choices, reals = legal_actions(space[0], mask, rng), random_actions(space[1], len(mask), 1, rng.integers(2**32))
-        return np.concatenate([choices, reals[0]], axis=1, dtype=np.float32)
+        (reals,) = random_actions(space[1], len(mask), 1, int(rng.integers(2**32)))
+        return np.concatenate([legal_actions(space[0], mask, rng), reals], axis=1, dtype=np.float32)
     raise TypeError(f"no masked actions for {space}")
 
 

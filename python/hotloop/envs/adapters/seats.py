@@ -68,8 +68,7 @@ class Seats:
 
     def decode(self, seat: int, action: Any) -> Any:
         """Return a seat's action in the env's own form."""
-        own = self.action if self._padding is None else self._padding.actions[seat]
-        return own.unflatten(action)
+        return self.action.unflatten(action) if self._padding is None else self._padding.decode(seat, action)
 
     def show(self, seat: int, obs: Any, info: Mapping[str, Any]) -> None:
         """Write the observation, infos and mask of one seat."""
