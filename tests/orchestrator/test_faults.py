@@ -1,5 +1,7 @@
 """The short form of the attack; the full one is `make faults-jobs`."""
 
+import errno
+import json
 import os
 import sqlite3
 from pathlib import Path
@@ -61,3 +63,35 @@ def test_a_process_of_another_boot_is_not_mistaken_for_the_job(home: Path) -> No
     process.communicate()
     done = get(job.number)
     assert (done.state, done.attempts, [death["cause"] for death in done.deaths]) == ("completed", 2, ["lost"])
+
+
+def test_a_job_on_a_full_disk_is_repeated_and_ends_with_the_same_weights(home: Path, tmp_path: Path) -> None:
+    from tests.reliability.deaths import compile_library
+
+    words = ("train", "cartpole", "--steps", "40k", "--until", "none", "train.evaluate_episodes=0")
+    undisturbed = submit("--key", "undisturbed", *words)
+    assert start_work("--until-done").wait() == 0
+    job = submit("--key", "full", *words)
+    full = {"LD_PRELOAD": str(compile_library(tmp_path)), "FAULT_ROOT": str(home / "runs"), "FAULT_AT": "30"}
+    process = start_work(**full, FAULT_KIND=str(errno.ENOSPC), FAULT_LASTS="1")
+    wait_for(lambda: bool(get(job.number).deaths))
+    process.kill()
+    process.wait()
+    assert get(job.number).deaths[0]["cause"] == "no space", get(job.number).deaths
+    assert start_work("--until-done").wait() == 0
+    done, expected = get(job.number).result, get(undisturbed.number).result
+    assert done is not None
+    assert expected is not None
+    assert done["weights"] == expected["weights"]
+
+
+def test_a_clock_that_was_set_back_does_not_keep_a_retry_waiting(home: Path) -> None:
+    from hotloop.orchestrator.queue import Queue
+
+    job = submit("train", "cartpole", "--steps", "4096", "--until", "none", "train.evaluate_episodes=0")
+    dead = {"cause": "signal", "own_fault": False, "iteration": None, "slack": 0}
+    with Queue(None, home) as queue:
+        tomorrow = job.submitted + 86_400.0
+        queue.change(job.number, ("queued",), "waiting", "", deaths=json.dumps([dead]), not_before=tomorrow)
+    assert start_work("--until-done").wait() == 0
+    assert get(job.number).state == "completed"

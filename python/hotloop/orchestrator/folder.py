@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from hotloop.files import UnreadableFileError, read_object, write_atomically
+from hotloop.files import UnreadableFileError, read_object
 from hotloop.orchestrator.processes import Identity
 
 LOG: Final = "job.log"
@@ -76,7 +76,7 @@ class JobFolder:
         for name in (_OUTCOME, _PROGRESS, _THREADS):
             (self.path / name).unlink(missing_ok=True)
         os.truncate(self.path / _LOCK, 0)
-        write_atomically(self.path / _ORDER, json.dumps(order).encode())
+        self._replace(_ORDER, json.dumps(order))
 
     def withdraw_order(self) -> None:
         """Let no attempt run; only with the lock."""
@@ -104,7 +104,7 @@ class JobFolder:
 
     def write_outcome(self, outcome: Mapping[str, Any]) -> None:
         """Write how the process ended, by its own account."""
-        write_atomically(self.path / _OUTCOME, json.dumps(outcome).encode())
+        self._replace(_OUTCOME, json.dumps(outcome))
 
     def read_outcome(self) -> dict[str, Any] | None:
         """Return how the process ended by its own account; `None` if it left none."""
@@ -125,7 +125,7 @@ class JobFolder:
 
     def ask_threads(self, count: int) -> None:
         """Ask the running job to use this many threads from its next iteration on."""
-        write_atomically(self.path / _THREADS, str(count).encode())
+        self._replace(_THREADS, str(count))
 
     def asked_threads(self) -> int | None:
         """Return the number of threads that the job was asked to use; `None` if it may use what it likes."""
@@ -140,6 +140,12 @@ class JobFolder:
             file.seek(max(0, file.seek(0, os.SEEK_END) - most))
             return file.read().decode(errors="replace")
         return ""
+
+    def _replace(self, name: str, text: str) -> None:
+        """Replace a file, without waiting for the disk: after a power failure the attempt is repeated anyway."""
+        new = self.path / f"{name}.new"
+        new.write_text(text)
+        new.replace(self.path / name)
 
     def rotate_log(self) -> None:
         """Move a long log aside, in place of the one before: the process keeps the file open, and appends."""

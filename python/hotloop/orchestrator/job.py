@@ -118,7 +118,8 @@ def to_job(row: Mapping[str, Any]) -> Job:
     values = {key: value for key, value in row.items() if key not in _JSON}
     for flag in ("exact", "paused"):
         values[flag] = bool(values[flag])
-    parsed = {key: json.loads(row[key]) for key in _JSON if row.get(key) is not None}
+    # Most jobs have neither deaths nor needs.
+    parsed = {key: json.loads(row[key]) for key in _JSON if row.get(key) not in (None, "[]")}
     if "needs" in parsed:
         parsed["needs"] = [(number, condition) for number, condition in parsed["needs"]]
     return Job(**values, **parsed)

@@ -17,7 +17,7 @@ from hotloop.orchestrator.processes import Identity, boot_id
 from hotloop.orchestrator.queue import Queue, add_event
 
 # Seconds between signs of life, and without one after which a holder is taken to be dead.
-BEAT: Final = 1.0
+BEAT: Final = 2.0
 SILENCE: Final = 10.0
 
 
@@ -40,7 +40,7 @@ def acquire(queue: Queue, *, wait: Callable[[float], None] = time.sleep) -> None
             )
         if time.monotonic() - watched > SILENCE:
             break
-        wait(BEAT / 4)
+        wait(BEAT / 8)
     own = Identity.own()
     holder = secrets.token_hex(8)
     with queue.writing() as database:

@@ -16,22 +16,18 @@ import select
 import signal
 import sys
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from hotloop import _core
 from hotloop.errors import StoreError, TrainingError
 from hotloop.orchestrator import lease, machine
 from hotloop.orchestrator.attempts import Attempt
 from hotloop.orchestrator.child import COMPLETED, ERROR, NO_SPACE, STOPPED
 from hotloop.orchestrator.folder import JobFolder, LockedError
-from hotloop.orchestrator.goodput import Goodput
 from hotloop.orchestrator.launcher import Launcher, RunCommand, import_what_jobs_need
-from hotloop.orchestrator.limit import DEATH_WINDOW, Limit, Signals, adapt
 from hotloop.orchestrator.machine import cpu_time
-from hotloop.orchestrator.processes import sessions
+from hotloop.orchestrator.monitor import Monitor
 from hotloop.orchestrator.queue import Queue, add_event, change
 from hotloop.orchestrator.retries import DEFAULT_MEMORY, Death, death_of, judge
 from hotloop.orchestrator.schedule import decayed, is_due, order, unmet
@@ -39,7 +35,7 @@ from hotloop.training.trust import check_trust
 
 if TYPE_CHECKING:
     from hotloop.config.orchestrator import OrchestratorConfig
-    from hotloop.orchestrator.job import Job
+    from hotloop.orchestrator.job import Job, State
     from hotloop.tracking.database import Database
 
 # Seconds between looks at the queue, and between attempts to reach a store that is away.
@@ -47,6 +43,8 @@ _POLL: Final = 0.03
 _AWAY: Final = 0.5
 # Seconds between samples of what jobs use.
 _SAMPLE: Final = 2.0
+# Longest time between looks at an idle queue.
+_IDLE: Final = 10.0
 # Seconds after which a job that does not end on request is killed.
 GRACE: Final = 10.0
 
@@ -87,17 +85,10 @@ class Orchestrator:
             grace,
             say,
         )
-        self._fixed = limit is not None
-        self._limit = Limit(settings.base_limit if limit is None else limit)
-        self._cores = _core.usable_cores()
+        self._monitor = Monitor(settings, limit)
         self._attempts: dict[int, Attempt] = {}
-        self._goodput = Goodput()
-        self._outcomes: deque[bool] = deque(maxlen=DEATH_WINDOW)
-        self._facts: dict[str, Any] = {"retries": {}, "started": 0, "waited": 0.0}
-        self._paused = self._stopping = False
-        self._memory_short = False
+        self._paused = self._stopping = self._has_reports = False
         self._last_event = -1
-        self._gpu_waits: list[float] = []
         self._oom_kills = machine.oom_kills()
         now = time.monotonic()
         self._beaten, self._sampled, self._adapted, self._look_at = 0.0, now, now, 0.0
@@ -110,8 +101,8 @@ class Orchestrator:
         try:
             self._queue = Queue(self._store, self._home)
             lease.acquire(self._queue)
-            how = "fixed" if self._fixed else "adaptive"
-            self._say(f"running the jobs of {self._queue.url.shown}: limit {self._limit.value} ({how})")
+            how = "fixed" if self._monitor.is_fixed else "adaptive"
+            self._say(f"running the jobs of {self._queue.url.shown}: limit {self._monitor.limit} ({how})")
             with self._until_signal():
                 while not self._stopping:
                     self._wait(self._pass())
@@ -133,22 +124,22 @@ class Orchestrator:
                 signal.signal(number, handler)
 
     def _wait(self, seconds: float) -> None:
-        with contextlib.suppress(InterruptedError):
-            select.select([self._launcher], [], [], seconds)
+        ready, _, _ = select.select([self._launcher], [], [], seconds)
+        self._has_reports = bool(ready)
 
     def _pass(self) -> float:
         """Look at everything once; return how long to wait until the next look."""
         try:
-            ended = self._take_reports()
+            ended = self._has_reports and self._take_reports()
             now = time.monotonic()
             if now - self._beaten >= lease.BEAT:
                 self._beaten = now
-                self._paused = lease.beat(self._queue, self._facts_now())
+                self._paused = lease.beat(self._queue, self._monitor.figures(len(self._attempts)))
             if now - self._sampled >= min(_SAMPLE, self._settings.adaptation_interval / 2):
                 self._sample(now)
             if now - self._adapted >= self._settings.adaptation_interval:
                 self._adapt(now)
-            event = self._queue.last_event()
+            event = self._queue.last_event() if self._queue.may_have_changed() else self._last_event
             if event != self._last_event or ended or now >= self._look_at or self._any_over():
                 self._look()
                 self._last_event = event
@@ -160,7 +151,8 @@ class Orchestrator:
                 self._away = str(error)
                 self._say(f"{error}; running jobs go on, and nothing starts until it is back")
             return _AWAY
-        return _POLL
+        # A query to a server costs more than a glance at a file.
+        return _POLL if self._queue.url.file is not None else 2 * _POLL
 
     def _take_reports(self) -> bool:
         try:
@@ -182,8 +174,11 @@ class Orchestrator:
         return any(report.status is not None for report in reports)
 
     def _any_over(self) -> bool:
-        """Return whether a job ended without a report (one that was adopted), or did not end when it was asked to."""
-        return any(attempt.asked_to_stop is not None or attempt.is_over() for attempt in self._attempts.values())
+        """Return whether a job that was adopted ended, or one was asked to end: no launcher reports these."""
+        return any(
+            attempt.asked_to_stop is not None or (attempt.launched is None and attempt.is_over())
+            for attempt in self._attempts.values()
+        )
 
     def _look(self) -> None:
         """Settle jobs that ended, pass on requests, and start jobs."""
@@ -196,10 +191,10 @@ class Orchestrator:
                 attempt.stop(self._grace)
         now = time.time()
         due = self._promote(now)
-        if not self._paused and not self._memory_short:
+        if not self._paused and not self._monitor.memory_short:
             self._start(now)
         self._share_threads()
-        self._look_at = time.monotonic() + max(0.0, min(lease.BEAT, due - now))
+        self._look_at = time.monotonic() + max(0.0, min(lease.BEAT if self._attempts else _IDLE, due - now))
         if self._until_done and not self._attempts and not self._has_more():
             self._stopping = True
 
@@ -259,24 +254,21 @@ class Orchestrator:
     def _record_death(self, attempt: Attempt, death: Death, columns: dict[str, Any]) -> None:
         job, now = attempt.job, time.time()
         verdict = judge(job, death, _newest_checkpoint(job.run))
-        retries = self._facts["retries"]
         if verdict.state == "failed":
             columns |= {"ended": now, "answers": 0}
         else:
-            retries[death.cause] = retries.get(death.cause, 0) + 1
+            self._monitor.count_retry(death.cause)
             columns |= {"not_before": now + verdict.delay, "queued": now}
             if verdict.memory is not None:
                 columns |= {"memory": verdict.memory}
         deaths = [*job.deaths, death._asdict()]
-        self._outcomes.append(True)
-        self._finish(attempt, verdict.state, verdict.why, facts=death._asdict(), deaths=json.dumps(deaths), **columns)
+        self._finish(attempt, verdict.state, verdict.why, death, deaths=json.dumps(deaths), **columns)
 
-    def _finish(self, attempt: Attempt, state: Any, why: str, facts: Any = None, **columns: Any) -> None:
+    def _finish(self, attempt: Attempt, state: State, why: str, death: Death | None = None, **columns: Any) -> None:
+        facts = None if death is None else death._asdict()
         self._queue.change(attempt.job.number, ("running",), state, why, facts, **columns)
         self._say(f"job {attempt.job.number} {state}{f': {why}' if why else ''}")
-        if state == "completed":
-            self._outcomes.append(False)
-        self._goodput.finish(attempt)
+        self._monitor.count_end(attempt, died=death is not None)
         attempt.folder.rotate_log()
         self._charge(attempt)
         del self._attempts[attempt.job.number]
@@ -312,7 +304,7 @@ class Orchestrator:
     def _start(self, now: float) -> None:
         """Start as many queued jobs as fit, in order; ask a lower one to make room for one that does not."""
         queued = [job for job in self._queue.jobs(states=("queued",)) if not job.paused]
-        self._gpu_waits = [now - job.queued for job in queued if job.gpus]
+        self._monitor.gpu_waits = [now - job.queued for job in queued if job.gpus]
         if not queued:
             return
         with self._queue.reading() as database:
@@ -336,7 +328,7 @@ class Orchestrator:
                 continue
             needed = self._expected_memory(job)
             is_alone = not self._attempts and not chosen
-            if (needed > free_memory and not is_alone) or (cores + job.cores > self._limit.value and not is_alone):
+            if (needed > free_memory and not is_alone) or (cores + job.cores > self._monitor.limit and not is_alone):
                 self._preempt_for(job)
                 break
             if needed > memory.total - memory.spare:
@@ -365,6 +357,7 @@ class Orchestrator:
             )
             if done.rowcount == 1:
                 add_event(database, attempt.job.number, "running", "running", why)
+        attempt.stop(self._grace)
 
     def _launch(self, jobs: Sequence[Job], now: float) -> None:
         """Claim jobs in one transaction, then start their processes."""
@@ -399,8 +392,7 @@ class Orchestrator:
             attempt.gpus = [gpu for gpu in range(machine.gpu_count()) if gpu not in taken][: job.gpus]
             taken |= set(attempt.gpus)
             self._attempts[job.number] = attempt
-            self._facts["started"] += 1
-            self._facts["waited"] += now - job.queued
+            self._monitor.count_start(now - job.queued)
             try:
                 with folder.locked():
                     folder.place_order(
@@ -445,7 +437,7 @@ class Orchestrator:
         return max(job.memory or 0, peak or 0) or DEFAULT_MEMORY
 
     def _threads_per_job(self, count: int) -> int:
-        return max(1, self._cores // max(1, count))
+        return max(1, self._monitor.cores // max(1, count))
 
     def _share_threads(self) -> None:
         """Give idle cores to training jobs, and take them back when more jobs run."""
@@ -461,58 +453,21 @@ class Orchestrator:
 
     def _sample(self, now: float) -> None:
         seconds, self._sampled = now - self._sampled, now
-        if not self._attempts:
-            return
-        members = sessions()
-        for attempt in self._attempts.values():
-            if attempt.identity is not None:
-                self._goodput.sample(attempt, members.get(attempt.identity.pid, []), seconds)
+        attempts = self._attempts.values()
+        self._monitor.sample(attempts, seconds)
+        for attempt in attempts:
             attempt.folder.rotate_log()
-        memory, pressure = machine.memory(), machine.pressure()
-        self._memory_short = machine.is_memory_short(memory, pressure.get("memory", 0.0))
-        if self._memory_short and len(self._attempts) > 1 and not any(a.job.wish for a in self._attempts.values()):
-            lowest = min(self._attempts.values(), key=lambda attempt: (attempt.job.priority, _cost(attempt)))
-            self._preempt(lowest, f"preempted: {memory.available >> 20} MB of memory are left")
+        if self._monitor.memory_short and len(attempts) > 1 and not any(attempt.job.wish for attempt in attempts):
+            self._preempt(
+                min(attempts, key=_cost), f"preempted: {machine.memory().available >> 20} MB of memory are left"
+            )
 
     def _adapt(self, now: float) -> None:
         seconds, self._adapted = now - self._adapted, now
-        goodput, stall = self._goodput.take(seconds)
-        pressure = machine.pressure()
         queued = sum(not job.paused for job in self._queue.jobs(states=("queued",))) if self._attempts else 0
-        seen = Signals(
-            running=sum(attempt.job.cores for attempt in self._attempts.values()),
-            queued=queued,
-            stall=round(stall, 4),
-            goodput=round(goodput, 4),
-            memory_pressure=self._memory_short,
-            deaths=sum(self._outcomes),
-            attempts=len(self._outcomes),
-            gpu_wait=sum(self._gpu_waits) / len(self._gpu_waits) if self._gpu_waits else 0.0,
-        )
-        self._facts |= {"goodput": seen.goodput, "pressure": {**pressure, "stall": 100 * seen.stall}}
-        if self._fixed:
-            return
-        before, (self._limit, why) = self._limit, adapt(self._limit, seen, self._settings)
-        decision = f"limit {before.value} -> {self._limit.value}: {why}"
-        if self._limit.value < before.value and seen.deaths:
-            # The next ones are counted at the new limit.
-            self._outcomes.clear()
-        if decision != self._facts.get("decision") or self._limit.value != before.value:
-            self._queue.note(decision, {**vars(seen), "pressure": pressure})
-        self._facts["decision"] = decision
-
-    def _facts_now(self) -> dict[str, Any]:
-        memory = machine.memory()
-        return {
-            **self._facts,
-            "limit": self._limit.value,
-            "fixed": self._fixed,
-            "running": len(self._attempts),
-            "cores": self._cores,
-            "gpus": machine.gpu_count(),
-            "memory_total": memory.total - memory.spare,
-            "memory_available": memory.available,
-        }
+        decision = self._monitor.decide(self._attempts.values(), queued, seconds)
+        if decision is not None:
+            self._queue.note(*decision)
 
 
 def _cost(attempt: Attempt) -> tuple[int, float]:

@@ -13,6 +13,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from pydantic_core import to_json
+
 from hotloop.errors import JobError, LeaseLostError
 from hotloop.orchestrator.job import CHOSEN, COLUMNS, OPEN, Job, Request, State, to_job
 from hotloop.orchestrator.schedule import check_cycles
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 
 # The key of PostgreSQL's advisory lock for changes of the queue.
 _LOCK_KEY: Final = 0x686F746D
+# Nanoseconds within which two changes of a file may have the same time.
+_COARSE: Final = 20_000_000
 # Rows that one query names by number or key.
 _AT_ONCE: Final = 500
 # Characters of a reason: it may be an exception's text.
@@ -54,6 +58,7 @@ class Queue:
         self.holder: str | None = None
         """Identity of the orchestrator that holds the lease; set in its own queue only."""
         self._timeout = timeout
+        self._log = (0, 0)
         self._database = self._connect(create=True)
 
     def _connect(self, *, create: bool) -> Database:
@@ -146,6 +151,18 @@ class Queue:
         with self.reading() as database:
             (number,) = database.execute("SELECT max(number) FROM job_events").fetchone()
         return int(number or 0)
+
+    def may_have_changed(self) -> bool:
+        """Return `False` if nobody wrote to the store since the last call: a glance at the file's log, not a query."""
+        if self.url.file is None:
+            return True
+        try:
+            status = self.url.file.with_name(f"{self.url.file.name}-wal").stat()
+        except OSError:
+            return True
+        before, self._log = self._log, (status.st_mtime_ns, status.st_size)
+        # Times of files are coarse: a second change may have come at the same one.
+        return self._log != before or abs(time.time_ns() - status.st_mtime_ns) < _COARSE
 
     # Submission
 
@@ -407,7 +424,7 @@ def _to_row(request: Request, now: float) -> tuple[object, ...]:
     waits = bool(request.after) or request.not_before > now
     return (
         *(request.key, 1, request.kind, request.name),
-        *(json.dumps({**request.spec, "code": list(request.code)}), request.shape, int(request.exact)),
+        *(to_json({**request.spec, "code": list(request.code)}).decode(), request.shape, int(request.exact)),
         "completed" if is_done else "waiting" if waits else "queued",
         "an equal run was completed before" if is_done else "",
         *("", 0, request.priority, request.group, request.cores, request.memory, request.gpus, request.retries),
