@@ -61,7 +61,7 @@ def test_jobs_are_queued_worked_off_and_shown(tmp_path: Path) -> None:
         (("submit", "--after", "x", *SHORT), "--after is 'x'"),
         (("submit", "--not-before", "soon", *SHORT), "--not-before is 'soon'"),
         (("submit", *SHORT, "ppo.epoch=1"), "there is no config key 'ppo.epoch'"),
-        (("submit", "train", "cartpole", "--until", "none"), "no stopping condition"),
+        (("submit", "train", "cartpole", "--until", "none", "train.steps=null"), "no stopping condition"),
         (("submit", "train", "--resume", "last"), "--resume cannot be queued"),
         (("submit", "--file", "nowhere.yaml"), "cannot read the config nowhere.yaml"),
         (("work", "orchestrator.max_limt=3"), "did you mean orchestrator.max_limit"),

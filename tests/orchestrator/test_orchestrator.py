@@ -133,10 +133,12 @@ def test_pausing_resuming_and_cancelling_a_running_job(home: Path) -> None:
     assert list((Path(get(job.number).run or "") / "checkpoints").iterdir())
 
 
-def test_a_job_that_ignores_the_request_to_end_is_killed_with_all_its_processes(home: Path, tmp_path: Path) -> None:
-    script = tmp_path / "stubborn.py"
-    script.write_text(
-        "import signal, subprocess, sys, time\n"
+def test_a_job_that_ignores_the_request_to_end_is_killed_with_all_its_processes(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "stubborn.py").write_text(
+        "import time\n"
         "import gymnasium as gym\n"
         "class Stubborn(gym.Env):\n"
         "    observation_space = gym.spaces.Box(-1, 1, (1,))\n"
@@ -146,7 +148,7 @@ def test_a_job_that_ignores_the_request_to_end_is_killed_with_all_its_processes(
         "    def step(self, action):\n"
         "        time.sleep(3600)\n"
     )
-    job = submit("train", f"{script}:Stubborn", "--steps", "100", "runner.num_envs=1")
+    job = submit("train", "stubborn:Stubborn", "--steps", "100", "runner.num_envs=1", "ppo.horizon=8")
     with working("--grace", "0.1"):
         wait_for(lambda: get(job.number).state == "running" and len(processes_of(get(job.number))) > 1)
         members = processes_of(get(job.number))

@@ -151,6 +151,27 @@ def test_racing_submissions_from_several_processes_make_one_row_each(
     assert len(events) == 20
 
 
+def test_candidates_are_the_first_of_each_group_by_age_and_priority(queue: Queue) -> None:
+    requests = [make_request(f"a-{n}", group="a") for n in range(5)]
+    requests += [make_request("b", group="b"), make_request("gpu", gpus=1), make_request("paused", priority=99)]
+    jobs = queue.submit_many(requests)
+    queue.pause(jobs[-1].number)
+    queue.move(jobs[3].number, priority=1)
+    now = jobs[0].queued + 1.0
+    assert [job.name for job in queue.candidates(now, 2, gpus=0)] == ["a-3", "a-0", "b"]
+    assert {job.name for job in queue.candidates(now, 2, gpus=1)} == {"a-3", "a-0", "b", "gpu"}
+    with queue.writing() as database:
+        database.execute("UPDATE jobs SET queued = queued - 1201 WHERE number = ?", (jobs[4].number,))
+    assert [job.name for job in queue.candidates(now, 1, gpus=0)] == ["a-4", "b"]
+
+
+def test_a_glance_at_the_log_shows_that_something_changed(queue: Queue) -> None:
+    queue.submit(make_request("a"))
+    assert queue.may_have_changed()
+    queue.submit(make_request("b"))
+    assert queue.may_have_changed()
+
+
 def test_pages_list_the_newest_first(queue: Queue) -> None:
     queue.submit_many([make_request(f"job-{n}", group="even" if n % 2 == 0 else "odd") for n in range(5)])
     page = jobs_page(queue, group="even", limit=2)

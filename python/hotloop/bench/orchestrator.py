@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import resource
 import signal
 import statistics
 import subprocess
@@ -277,21 +276,31 @@ def measure_mix(name: str, progress: Progress, *, fixed: Sequence[int] = FIXED, 
             submit_requests(queue, _mix_requests(name, home, jobs))
             start = time.perf_counter()
             with _work(*arguments) as process, _neighbour(enabled=name == "D", seconds=float(jobs) / 6):
-                _, _, usage = os.wait4(process.pid, 0)
+                used = _watch(process)
             makespans[limit] = time.perf_counter() - start
             killed += sum(len(job.deaths) for job in queue.jobs())
             if limit == "adaptive":
-                cores = _own_cpu(usage) / makespans[limit]
+                cores = used / makespans[limit]
     return Mix(name, makespans, killed, cores)
 
 
-def _own_cpu(usage: resource.struct_rusage) -> float:
-    return usage.ru_utime + usage.ru_stime
+def _watch(process: subprocess.Popen[bytes]) -> float:
+    """Wait until the orchestrator ends; return the CPU seconds that it used after its imports, without its jobs."""
+    start, used = 0.0, 0.0
+    while process.poll() is None:
+        with contextlib.suppress(OSError):
+            members = [process.pid, *_children(process.pid)]
+            used = sum(map(_cpu_seconds, members))
+            if len(members) == 1:
+                # It forks its launcher when it has imported everything.
+                start = used
+        time.sleep(0.05)
+    return used - start
 
 
 def _mix_requests(name: str, home: Path, jobs: int) -> list[Request]:
     native = {"runner.num_threads": 1}
-    sleeping = {"env": f"{sleeping_env.__file__}:SleepingEnv", "runner.num_envs": 2, "runner.num_workers": 2}
+    sleeping = {"env": f"{sleeping_env.__name__}:SleepingEnv", "runner.num_envs": 2, "runner.num_workers": 2}
     sleeping |= {"ppo.horizon": 64, "ppo.minibatch_size": 128}
     requests = []
     for seed in range(jobs):

@@ -40,8 +40,6 @@ class Monitor:
         self.cores = _core.usable_cores()
         self.memory_short = False
         """Whether jobs must make room."""
-        self.gpu_waits: list[float] = []
-        """Seconds for which each queued job has waited for a GPU."""
         self._goodput = Goodput()
         self._deaths: deque[bool] = deque(maxlen=DEATH_WINDOW)
         self._figures: dict[str, Any] = {"retries": {}, "started": 0, "waited": 0.0}
@@ -77,7 +75,7 @@ class Monitor:
                 self._goodput.sample(attempt, members.get(attempt.identity.pid, []), seconds)
         self.memory_short = machine.is_memory_short(machine.memory(), machine.pressure().get("memory", 0.0))
 
-    def decide(self, attempts: Collection[Attempt], queued: int, seconds: float) -> Decision | None:
+    def decide(self, attempts: Collection[Attempt], queued: int, seconds: float, *, gpu_wait: float) -> Decision | None:
         """Move the limit by what was measured in the last seconds; return the decision if it is a new one."""
         goodput, stall = self._goodput.take(seconds)
         pressure = machine.pressure()
@@ -89,7 +87,7 @@ class Monitor:
             memory_pressure=self.memory_short,
             deaths=sum(self._deaths),
             attempts=len(self._deaths),
-            gpu_wait=sum(self.gpu_waits) / len(self.gpu_waits) if self.gpu_waits else 0.0,
+            gpu_wait=gpu_wait,
         )
         self._figures |= {"goodput": seen.goodput, "pressure": {**pressure, "stall": 100 * seen.stall}}
         if self.is_fixed:

@@ -291,20 +291,31 @@ class Orchestrator:
         needed = {need for job in waiting for need, _ in job.needs}
         states = {job.number: job.state for job in self._queue.jobs(needed)} if needed else {}
         next_due = now + 3600.0
+        ready: list[int] = []
+        hopeless: dict[int, str] = {}
         for job in waiting:
             awaited, never = unmet(job.needs, states)
             if never is not None:
-                self._queue.change(job.number, ("waiting",), "cancelled", never, ended=now, answers=0)
+                hopeless[job.number] = never
             elif not awaited and is_due(job, now):
-                self._queue.change(job.number, ("waiting",), "queued", "", queued=now)
+                ready.append(job.number)
             elif not awaited:
                 next_due = min(next_due, job.not_before)
+        if ready or hopeless:
+            with self._queue.writing() as database:
+                for number in ready:
+                    change(database, number, ("waiting",), "queued", "", queued=now)
+                for number, why in hopeless.items():
+                    change(database, number, ("waiting",), "cancelled", why, ended=now, answers=0)
         return next_due
 
     def _start(self, now: float) -> None:
         """Start as many queued jobs as fit, in order; ask a lower one to make room for one that does not."""
-        queued = [job for job in self._queue.jobs(states=("queued",)) if not job.paused]
-        self._monitor.gpu_waits = [now - job.queued for job in queued if job.gpus]
+        cores = sum(attempt.job.cores for attempt in self._attempts.values())
+        gpus = machine.gpu_count() - sum(attempt.job.gpus for attempt in self._attempts.values())
+        # One more than can start: it may preempt another.
+        slots = min(self._settings.batch_size, max(0, self._monitor.limit - cores)) + 1
+        queued = self._queue.candidates(now, slots, gpus)
         if not queued:
             return
         with self._queue.reading() as database:
@@ -319,23 +330,19 @@ class Orchestrator:
             - memory.spare
             - sum(max(0, attempt.memory - attempt.resident) for attempt in self._attempts.values())
         )
-        cores = sum(attempt.job.cores for attempt in self._attempts.values())
-        gpus = machine.gpu_count() - sum(attempt.job.gpus for attempt in self._attempts.values())
         for job in order(queued, used, now):
             if len(chosen) == self._settings.batch_size:
                 break
             if job.gpus > gpus:
                 continue
             needed = self._expected_memory(job)
-            is_alone = not self._attempts and not chosen
-            if (needed > free_memory and not is_alone) or (cores + job.cores > self._monitor.limit and not is_alone):
-                self._preempt_for(job)
-                break
             if needed > memory.total - memory.spare:
                 why = f"needs {needed >> 20} MB: this machine can give {(memory.total - memory.spare) >> 20} MB to jobs"
                 self._queue.change(job.number, ("queued",), "failed", why, ended=now, answers=0)
                 continue
-            if needed > free_memory:
+            is_alone = not self._attempts and not chosen
+            if needed > free_memory or (cores + job.cores > self._monitor.limit and not is_alone):
+                self._preempt_for(job)
                 break
             chosen.append(job)
             free_memory, cores, gpus = free_memory - needed, cores + job.cores, gpus - job.gpus
@@ -464,8 +471,14 @@ class Orchestrator:
 
     def _adapt(self, now: float) -> None:
         seconds, self._adapted = now - self._adapted, now
-        queued = sum(not job.paused for job in self._queue.jobs(states=("queued",))) if self._attempts else 0
-        decision = self._monitor.decide(self._attempts.values(), queued, seconds)
+        (waiting,) = self._queue.query_named(
+            "SELECT count(*) AS jobs, avg(CASE WHEN gpus > 0 THEN ? - queued END) AS gpu_wait FROM jobs "
+            "WHERE state = 'queued' AND paused = 0",
+            time.time(),
+        )
+        decision = self._monitor.decide(
+            self._attempts.values(), waiting["jobs"], seconds, gpu_wait=waiting["gpu_wait"] or 0.0
+        )
         if decision is not None:
             self._queue.note(*decision)
 

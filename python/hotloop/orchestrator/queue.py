@@ -17,7 +17,7 @@ from pydantic_core import to_json
 
 from hotloop.errors import JobError, LeaseLostError
 from hotloop.orchestrator.job import CHOSEN, COLUMNS, OPEN, Job, Request, State, to_job
-from hotloop.orchestrator.schedule import check_cycles
+from hotloop.orchestrator.schedule import AGING, check_cycles
 from hotloop.text import bounded, plain
 from hotloop.tracking.database import Database
 from hotloop.tracking.store_url import find_store_url
@@ -124,6 +124,25 @@ class Queue:
             found = database.execute(sql, parameters)
             names = [column[0] for column in found.description]
             return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
+
+    def candidates(self, now: float, count: int, gpus: int) -> list[Job]:
+        """Return the queued jobs that may be among the next `count` to start, with this many GPUs free.
+
+        These are the first of each group by effective priority; a long queue is sorted by the database.
+        """
+        found: list[Job] = []
+        with self.reading() as database:
+            wanted = "state = 'queued' AND paused = 0 AND gpus <= ?"
+            groups = database.execute(f"SELECT DISTINCT group_name FROM jobs WHERE {wanted}", (gpus,)).fetchall()
+            age = database.floor(f"CASE WHEN queued < ? THEN (? - queued) / {AGING} ELSE 0 END")
+            for (group,) in groups:
+                rows = database.execute(
+                    f"SELECT {', '.join(COLUMNS)} FROM jobs WHERE {wanted} AND group_name = ? "
+                    f"ORDER BY priority + {age} DESC, number LIMIT {count}",
+                    (gpus, group, now, now),
+                ).fetchall()
+                found += [to_job(dict(zip(COLUMNS, row, strict=True))) for row in rows]
+        return found
 
     def job(self, number: int) -> Job:
         """Return one job, with its spec."""

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 Node = TypeVar("Node", bound=Hashable)
 # Seconds of waiting that raise a job's priority by one.
-_AGING: Final = 600.0
+AGING: Final = 600.0
 # Seconds after which half of a group's use is forgotten.
 HALF_LIFE: Final = 3600.0
 # Core-seconds that a job counts for when it starts, so that one pass fills its slots from several groups.
@@ -24,7 +24,7 @@ _LONGEST_DELAY: Final = 64.0 * 1.25
 
 def effective_priority(job: Job, now: float) -> int:
     """Return the priority, which grows by one for every ten minutes in the queue: nothing starves."""
-    return job.priority + max(0, int((now - job.queued) / _AGING))
+    return job.priority + max(0, int((now - job.queued) / AGING))
 
 
 def decayed(used: float, at: float, now: float) -> float:
