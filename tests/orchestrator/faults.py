@@ -94,6 +94,7 @@ class Attack:
         process = self._start()
         changed, before = time.monotonic(), -1
         injected = 0
+        name: str | None = None
         while True:
             with Queue(None, self._home, timeout=60.0) as queue:
                 counts, event = job_counts(queue), queue.last_event()
@@ -107,11 +108,12 @@ class Attack:
                 process = self._start()
                 self.tally.restarts += 1
             if injected < self._kills:
-                time.sleep(self._random.uniform(0.0, 0.6))
-                name = self._random.choice(list(self._faults))
+                time.sleep(self._random.uniform(0.0, 0.4))
+                # A job to kill may take a moment to come up: the same fault is tried again until it hits.
+                name = name or self._random.choice(list(self._faults))
                 if self._faults[name](process):
                     self.tally.faults[name] += 1
-                    injected += 1
+                    injected, name = injected + 1, None
             else:
                 time.sleep(0.2)
         process.terminate()

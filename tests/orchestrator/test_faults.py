@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.orchestrator.faults import Attack
-from tests.orchestrator.working import get, start_work, submit, wait_for
+from tests.orchestrator.working import get, start_work, submit, wait_for, work_until_done
+from tests.tracking.servers import is_installed, serving
 
 
 def test_every_job_ends_once_with_the_same_weights_whatever_is_killed(
@@ -70,15 +71,15 @@ def test_a_job_on_a_full_disk_is_repeated_and_ends_with_the_same_weights(home: P
 
     words = ("train", "cartpole", "--steps", "40k", "--until", "none", "train.evaluate_episodes=0")
     undisturbed = submit("--key", "undisturbed", *words)
-    assert start_work("--until-done").wait() == 0
+    work_until_done()
     job = submit("--key", "full", *words)
     full = {"LD_PRELOAD": str(compile_library(tmp_path)), "FAULT_ROOT": str(home / "runs"), "FAULT_AT": "30"}
     process = start_work(**full, FAULT_KIND=str(errno.ENOSPC), FAULT_LASTS="1")
     wait_for(lambda: bool(get(job.number).deaths))
     process.kill()
-    process.wait()
+    process.communicate()
     assert get(job.number).deaths[0]["cause"] == "no space", get(job.number).deaths
-    assert start_work("--until-done").wait() == 0
+    work_until_done()
     done, expected = get(job.number).result, get(undisturbed.number).result
     assert done is not None
     assert expected is not None
@@ -93,5 +94,23 @@ def test_a_clock_that_was_set_back_does_not_keep_a_retry_waiting(home: Path) -> 
     with Queue(None, home) as queue:
         tomorrow = job.submitted + 86_400.0
         queue.change(job.number, ("queued",), "waiting", "", deaths=json.dumps([dead]), not_before=tomorrow)
-    assert start_work("--until-done").wait() == 0
+    work_until_done()
     assert get(job.number).state == "completed"
+
+
+def test_a_server_that_is_restarted_finds_its_job_completed(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not is_installed():
+        pytest.skip("PostgreSQL's programs are not installed; 'make system-deps' brings them")
+    with serving() as server:
+        monkeypatch.setenv("HOTLOOP_STORE", server.url)
+        job = submit("train", "cartpole", "--steps", "40k", "--until", "none", "train.evaluate_episodes=0")
+        process = start_work("--until-done")
+        wait_for(lambda: get(job.number).state != "queued")
+        outcome = Path(get(job.number).folder or "") / "outcome.json"
+        server.stop()
+        wait_for(outcome.exists)
+        assert process.poll() is None
+        server.start()
+        _, messages = process.communicate()
+        assert process.returncode == 0, messages
+        assert get(job.number).state == "completed"
