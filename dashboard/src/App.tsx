@@ -13,14 +13,20 @@ import { Skeleton } from "./ui/states";
 
 const Run = lazy(() => import("./pages/Run"));
 const Compare = lazy(() => import("./pages/Compare"));
+const Sweeps = lazy(() => import("./pages/Sweeps"));
+const Sweep = lazy(() => import("./pages/Sweep"));
+const Jobs = lazy(() => import("./pages/Jobs"));
+const Job = lazy(() => import("./pages/Job"));
 const Alerts = lazy(() => import("./pages/Alerts"));
 const System = lazy(() => import("./pages/System"));
 
 const PAGES = [
   { path: "/runs", name: "Runs", key: "r" },
   { path: "/compare", name: "Compare", key: "c" },
+  { path: "/sweeps", name: "Sweeps", key: "s" },
+  { path: "/jobs", name: "Jobs", key: "j" },
   { path: "/alerts", name: "Alerts", key: "a" },
-  { path: "/system", name: "System", key: "s" },
+  { path: "/system", name: "System", key: "y" },
 ];
 const THEMES: Theme[] = ["system", "light", "dark"];
 
@@ -100,6 +106,12 @@ export function App() {
               <Route path="/runs" component={Runs} />
               <Route path="/runs/:run">{({ run }) => <Run key={run} id={decodeURIComponent(run)} />}</Route>
               <Route path="/compare" component={Compare} />
+              <Route path="/sweeps" component={Sweeps} />
+              <Route path="/sweeps/:sweep">
+                {({ sweep }) => <Sweep key={sweep} name={decodeURIComponent(sweep)} />}
+              </Route>
+              <Route path="/jobs" component={Jobs} />
+              <Route path="/jobs/:job">{({ job }) => <Job key={job} number={Number(job)} />}</Route>
               <Route path="/alerts" component={Alerts} />
               <Route path="/system" component={System} />
               <Route path="/">
@@ -167,7 +179,7 @@ function Banners({ awaySince, version }: { awaySince: number | null; version: st
 const KEYS: [string, string][] = [
   ["?", "This help"],
   ["/", "Search or filter"],
-  ["g r, g c, g a, g s", "Runs, Compare, Alerts, System"],
+  ["g r, g c, g s, g j, g a, g y", "Runs, Compare, Sweeps, Jobs, Alerts, System"],
   ["j, k", "Next and previous row"],
   ["x, Space", "Select the row (Shift selects a range)"],
   ["Enter", "Open the row; on a chart, watch the policy at the crosshair"],

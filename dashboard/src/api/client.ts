@@ -6,6 +6,8 @@ import type {
   Evaluation,
   Frames,
   Group,
+  JobDetails,
+  JobPage,
   Keys,
   Metric,
   PerformanceGroup,
@@ -17,7 +19,12 @@ import type {
   RunsPage,
   SeriesAnswer,
   Status,
+  Sweep,
+  SweepDetails,
+  Trial,
 } from "./types";
+
+export type JobAction = "cancel" | "pause" | "resume" | "retry";
 
 const PREFIX = "/api/rl";
 
@@ -108,6 +115,17 @@ export const api = {
   alerts: () => get<{ alerts: Alert[]; unseen: number }>("/alerts"),
   alertSeen: (number: number) => request<void>("POST", `/alerts/${number}/seen`),
   performance: () => get<{ groups: PerformanceGroup[] }>("/performance/summary"),
+  sweeps: (signal?: AbortSignal) => get<{ sweeps: Sweep[]; next: number | null }>("/sweeps", {}, signal),
+  sweep: (name: string, signal?: AbortSignal) => get<SweepDetails>(`/sweeps/${encodeURIComponent(name)}`, {}, signal),
+  trials: (name: string, sort: string, signal?: AbortSignal) =>
+    get<{ trials: Trial[]; total: number }>(
+      `/sweeps/${encodeURIComponent(name)}/trials`,
+      { sort, limit: 1000 },
+      signal,
+    ),
+  jobs: (query: Query, signal?: AbortSignal) => get<JobPage>("/jobs", query, signal),
+  job: (number: number, signal?: AbortSignal) => get<JobDetails>(`/jobs/${number}`, {}, signal),
+  changeJob: (number: number, action: JobAction) => request<unknown>("POST", `/jobs/${number}/${action}`),
   signIn: (body: { token: string }) => request<void>("POST", "/session", { body }),
 };
 

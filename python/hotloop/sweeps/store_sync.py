@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hotloop.errors import StoreError
 from hotloop.sweeps.display import trial_row
+from hotloop.sweeps.results import importance
 from hotloop.sweeps.sweep import Sweep, best_of, collect_trials
 from hotloop.tracking.database import Database
 from hotloop.tracking.sweeps import write_sweep
@@ -91,7 +92,12 @@ class StoreSync:
             "best_low": None if found is None else found["confirmed_low"],
             "best_high": None if found is None else found["confirmed_high"],
             "definition": definition.to_json(),
-            "facts": {"counts": counts, "kept": sweep.kept, "promise": definition.promise},
+            "facts": {
+                "counts": counts,
+                "kept": sweep.kept,
+                "promise": definition.promise,
+                "importance": importance(definition.space, trials),
+            },
         }
 
 

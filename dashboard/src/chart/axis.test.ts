@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { plain } from "../../ui/format";
+import { plain } from "../ui/format";
 import { toAxis } from "./axis";
 
 it("numbers are placed by size", () => {
