@@ -20,7 +20,6 @@ import type {
   SeriesAnswer,
   Status,
   Sweep,
-  SweepDetails,
   Trial,
 } from "./types";
 
@@ -116,7 +115,7 @@ export const api = {
   alertSeen: (number: number) => request<void>("POST", `/alerts/${number}/seen`),
   performance: () => get<{ groups: PerformanceGroup[] }>("/performance/summary"),
   sweeps: (signal?: AbortSignal) => get<{ sweeps: Sweep[]; next: number | null }>("/sweeps", {}, signal),
-  sweep: (name: string, signal?: AbortSignal) => get<SweepDetails>(`/sweeps/${encodeURIComponent(name)}`, {}, signal),
+  sweep: (name: string, signal?: AbortSignal) => get<Sweep>(`/sweeps/${encodeURIComponent(name)}`, {}, signal),
   trials: (name: string, sort: string, signal?: AbortSignal) =>
     get<{ trials: Trial[]; total: number }>(
       `/sweeps/${encodeURIComponent(name)}/trials`,

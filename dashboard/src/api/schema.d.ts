@@ -2107,9 +2107,26 @@ export interface components {
             definition: {
                 [key: string]: unknown;
             };
-            /** Facts */
-            facts: {
-                [key: string]: unknown;
+            facts: components["schemas"]["SweepFacts"];
+        };
+        /**
+         * SweepFacts
+         * @description What is known of a sweep so far.
+         */
+        SweepFacts: {
+            /** Counts */
+            counts: {
+                [key: string]: number;
+            };
+            /** Kept */
+            kept: {
+                [key: string]: string;
+            };
+            /** Promise */
+            promise: string;
+            /** Importance */
+            importance: {
+                [key: string]: number;
             };
         };
         /**

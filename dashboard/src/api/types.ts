@@ -24,7 +24,6 @@ export type ReplayEntry = Schemas["ReplayEntry"];
 export type Alert = Schemas["Alert"];
 export type PerformanceGroup = Schemas["PerformanceGroup"];
 export type Sweep = Schemas["Sweep"];
-export type SweepDetails = Schemas["SweepDetails"];
 export type Trial = Schemas["Trial"];
 export type Job = Schemas["Job"];
 export type JobPage = Schemas["JobPage"];

@@ -3,7 +3,7 @@ import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { Link } from "wouter";
 import { api } from "../api/client";
-import type { SweepDetails, Trial } from "../api/types";
+import type { Sweep as SweepRow, Trial } from "../api/types";
 import { type Axis, toAxis } from "../chart/axis";
 import { type Brushes, isSelected, ParallelAxes } from "../chart/ParallelAxes";
 import { Points } from "../chart/Points";
@@ -27,16 +27,16 @@ export default function Sweep({ name }: { name: string }) {
   const details = useQuery({
     queryKey: ["sweep", name],
     queryFn: ({ signal }) => api.sweep(name, signal),
-    refetchInterval: ({ state }) => (state.data?.sweep.status === "running" ? 2000 : false),
+    refetchInterval: ({ state }) => (state.data?.status === "running" ? 2000 : false),
   });
-  const isRunning = details.data?.sweep.status === "running";
+  const isRunning = details.data?.status === "running";
   const trials = useQuery({
     queryKey: ["trials", name, view.sort],
     queryFn: ({ signal }) => api.trials(name, view.sort, signal),
     refetchInterval: isRunning ? 2000 : false,
     placeholderData: keepPreviousData,
   });
-  useTitle(details.data?.sweep.name ?? "Sweep");
+  useTitle(details.data?.name ?? "Sweep");
   return (
     <div className="page">
       <Loaded query={details} rows={6}>
@@ -44,25 +44,24 @@ export default function Sweep({ name }: { name: string }) {
           <>
             <header className="page-head">
               <h1>
-                <StatusDot status={sweepStatus(found.sweep, now)} withName /> <bdi>{found.sweep.name}</bdi>
+                <StatusDot status={sweepStatus(found, now)} withName /> <bdi>{found.name}</bdi>
               </h1>
             </header>
             <p>
-              {found.sweep.env}, {found.sweep.sampler}:{" "}
-              {Object.entries(found.sweep.counts)
+              {found.env}, {found.sampler}:{" "}
+              {Object.entries(found.facts.counts)
                 .map(([state, count]) => `${count} ${state}`)
                 .join(", ")}{" "}
-              of {found.sweep.trials}. Best: trial {found.sweep.best ?? "–"}, {bestText(found.sweep)}. It{" "}
-              {found.sweep.promise}.
+              of {found.trials}. Best: trial {found.best ?? "–"}, {bestText(found)}. It {found.facts.promise}.
             </p>
             <p className="bar">
               <Command
                 label="train with the best"
-                text={`hotloop train ${shellQuoted(found.sweep.env)} --best-of ${shellQuoted(found.sweep.name)}`}
+                text={`hotloop train ${shellQuoted(found.env)} --best-of ${shellQuoted(found.name)}`}
               />
-              <Command label="resume" text={`hotloop sweep --resume ${shellQuoted(found.sweep.name)}`} />
-              <Command label="verify" text={`hotloop verify ${shellQuoted(found.sweep.name)}`} />
-              <Command label="plot" text={`hotloop sweep plot ${shellQuoted(found.sweep.name)}`} />
+              <Command label="resume" text={`hotloop sweep --resume ${shellQuoted(found.name)}`} />
+              <Command label="verify" text={`hotloop verify ${shellQuoted(found.name)}`} />
+              <Command label="plot" text={`hotloop sweep plot ${shellQuoted(found.name)}`} />
             </p>
             <Loaded query={trials}>
               {({ trials: rows, total }) =>
@@ -70,7 +69,7 @@ export default function Sweep({ name }: { name: string }) {
                   <Empty>No trial has ended yet.</Empty>
                 ) : (
                   <>
-                    <Pictures details={found} trials={rows} />
+                    <Pictures sweep={found} trials={rows} />
                     <h2>Trials</h2>
                     <label className="bar">
                       Sort by{" "}
@@ -90,7 +89,7 @@ export default function Sweep({ name }: { name: string }) {
                         The first {rows.length} of {whole(total)}; <code>hotloop sweep export</code> has all.
                       </p>
                     )}
-                    <TrialTable details={found} trials={rows} />
+                    <TrialTable sweep={found} trials={rows} />
                   </>
                 )
               }
@@ -102,7 +101,7 @@ export default function Sweep({ name }: { name: string }) {
   );
 }
 
-function Pictures({ details, trials }: { details: SweepDetails; trials: readonly Trial[] }) {
+function Pictures({ sweep, trials }: { sweep: SweepRow; trials: readonly Trial[] }) {
   const [front, setFront] = useState<string | null>(null);
   const [brushes, setBrushes] = useState<Brushes>({});
   // Pictures do not depend on how the table is sorted.
@@ -114,14 +113,14 @@ function Pictures({ details, trials }: { details: SweepDetails; trials: readonly
       rows.map((row) => row.settings[key] ?? null),
       format,
     );
-  const score = toAxis(details.sweep.metric, rows.map(scoreOf), format);
+  const score = toAxis(sweep.metric, rows.map(scoreOf), format);
   const axes = [...keys.map(axisOf), score];
   const points = rows.map((row, index) => ({
     id: String(row.trial),
     title: `trial ${row.trial}: ${short(scoreOf(row))} (${row.state})`,
     className: `trial-${row.state}${isSelected(axes, index, brushes) ? "" : " faint"}`,
   }));
-  const importance = Object.entries(details.importance).sort((a, b) => b[1] - a[1]);
+  const importance = Object.entries(sweep.facts.importance).sort((a, b) => b[1] - a[1]);
   return (
     <>
       <div className="cards">
@@ -136,7 +135,7 @@ function Pictures({ details, trials }: { details: SweepDetails; trials: readonly
             up={score}
             points={points}
             joined={bestSoFar(rows)}
-            label={`${details.sweep.metric} of each trial; the table below has the values`}
+            label={`${sweep.metric} of each trial; the table below has the values`}
           />
         </figure>
         <figure>
@@ -150,7 +149,7 @@ function Pictures({ details, trials }: { details: SweepDetails; trials: readonly
             up={score}
             points={points}
             joined={paretoFront(rows)}
-            label={`${details.sweep.metric} against cost; the table below has the values`}
+            label={`${sweep.metric} against cost; the table below has the values`}
           />
         </figure>
         <figure>
@@ -184,7 +183,7 @@ function Pictures({ details, trials }: { details: SweepDetails; trials: readonly
   );
 }
 
-function TrialTable({ details, trials }: { details: SweepDetails; trials: readonly Trial[] }) {
+function TrialTable({ sweep, trials }: { sweep: SweepRow; trials: readonly Trial[] }) {
   const keys = [...new Set(trials.flatMap((trial) => Object.keys(trial.settings)))];
   return (
     <ScrollRegion label="Trials">
@@ -202,13 +201,13 @@ function TrialTable({ details, trials }: { details: SweepDetails; trials: readon
         />
         <tbody>
           {trials.map((trial) => {
-            const run = details.kept[trial.trial];
+            const run = sweep.facts.kept[trial.trial];
             return (
               <tr key={trial.trial} className={trial.state === "pruned" ? "pruned" : undefined}>
                 <th scope="row" className="num">
                   {run ? <Link href={`/runs/${encodeURIComponent(run)}`}>{trial.trial}</Link> : trial.trial}
                 </th>
-                <td title={trial.why}>{trial.state}</td>
+                <td title={plain(trial.facts.why)}>{trial.state}</td>
                 <td className="num">{short(trial.value)}</td>
                 <td className="num">
                   {trial.confirmed === null

@@ -62,9 +62,9 @@ export default function Sweeps() {
                       </td>
                       <td>{sweep.sampler}</td>
                       <td className="num">
-                        {Object.values(sweep.counts).reduce((sum, count) => sum + count, 0)} of {sweep.trials}
+                        {Object.values(sweep.facts.counts).reduce((sum, count) => sum + count, 0)} of {sweep.trials}
                       </td>
-                      <td className="num">{sweep.counts.pruned ?? 0}</td>
+                      <td className="num">{sweep.facts.counts.pruned ?? 0}</td>
                       <td>{bestText(sweep)}</td>
                       <td title={dateTime(sweep.created)}>{age(sweep.created, now)}</td>
                     </tr>

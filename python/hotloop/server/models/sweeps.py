@@ -7,6 +7,19 @@ from typing import Any, Literal
 from hotloop.server.models.base import Number, ResponseModel
 
 
+class SweepFacts(ResponseModel):
+    """What is known of a sweep so far."""
+
+    counts: dict[str, int]
+    """Trials by state."""
+    kept: dict[str, str]
+    """Runs by trial."""
+    promise: str
+    """On which machines it repeats bit for bit."""
+    importance: dict[str, float]
+    """Share of the results' variance that each setting explains."""
+
+
 class Sweep(ResponseModel):
     """A sweep with its confirmed winner, if there is one yet."""
 
@@ -30,8 +43,7 @@ class Sweep(ResponseModel):
     best_high: Number
     definition: dict[str, Any]
     """`config`, `given`, `sweep` and `space`."""
-    facts: dict[str, Any]
-    """`counts` of trials by state, `kept` runs by trial, and the `promise` about bits."""
+    facts: SweepFacts
 
 
 class SweepPage(ResponseModel):
