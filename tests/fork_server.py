@@ -151,8 +151,10 @@ def _become(request: dict[str, Any], out: int, err: int) -> None:
     os.environ.clear()
     os.environ.update(request["environment"])
     os.chdir(request["cwd"])
-    # As `python -m` has it.
+    # As `python -m` has it: modules come from there, and this one's package only if it is there, too.
     sys.path[0] = request["cwd"]
+    for name in [name for name in sys.modules if name.partition(".")[0] == "tests"]:
+        del sys.modules[name]
     if request["memory"] is not None:
         resource.setrlimit(resource.RLIMIT_AS, (request["memory"], request["memory"]))
     sys.argv = ["hotloop", *request["arguments"]]
