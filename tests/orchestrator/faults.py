@@ -204,12 +204,11 @@ class Attack:
         return bool(pids)
 
     def _kill_all(self, process: subprocess.Popen[bytes]) -> bool:
-        hit = False
-        for job in self._running():
-            if job.folder is not None and (identity := JobFolder(job.path).read_process()) is not None:
-                hit |= identity.is_alive
-                identity.kill_session()
-        return self._kill_orchestrator(process) and hit
+        found = [JobFolder(job.path).read_process() for job in self._running() if job.folder is not None]
+        alive = [identity for identity in found if identity is not None and identity.is_alive]
+        for identity in alive:
+            identity.kill_session()
+        return bool(alive) and self._kill_orchestrator(process)
 
     def _stop_orchestrator(self, process: subprocess.Popen[bytes]) -> bool:
         process.send_signal(signal.SIGSTOP)

@@ -159,7 +159,11 @@ def submit_requests(queue: Queue, requests: Sequence[Request], *, fresh: bool = 
 
     check_capacity(queue, requests)
     if not fresh:
-        requests = [replace(request, answer=find_equal_run(queue, request)) for request in requests]
+        known = queue.answered([request.key for request in requests])
+        requests = [
+            request if request.key in known else replace(request, answer=find_equal_run(queue, request))
+            for request in requests
+        ]
     for request in requests:
         remember(queue.home / "jobs" / request.key, request.code)
     return queue.submit_many(requests, fresh=fresh)

@@ -191,20 +191,15 @@ class Queue:
 
     def submit_many(self, requests: Sequence[Request], *, fresh: bool = False) -> list[Job]:
         """Add many jobs in one transaction; all or none."""
-        labels = {request.label: request for request in requests if request.label is not None}
-        if len(labels) != sum(request.label is not None for request in requests):
-            raise JobError("two jobs of the batch have the same name: names are what 'after' refers to")
-        inside = {
-            label: [need for need, _ in request.after if isinstance(need, str)] for label, request in labels.items()
-        }
-        for request in requests:
-            for need, _ in request.after:
-                if isinstance(need, str) and need not in labels:
-                    raise JobError(f"{request.name!r} is after {need!r}, but no job of the batch has that name")
-        check_cycles(inside)
+        labels = _check_labels(requests)
+        keys = [request.key for request in requests]
+        if not fresh and (known := self.answered(keys)).keys() >= set(keys):
+            # Nothing is new, so nothing is written.
+            jobs = {job.number: job for job in self.jobs(set(known.values()))}
+            return [jobs[known[key]] for key in keys]
         with self.writing() as database:
             self._check_needs(database, requests)
-            found = {} if fresh else self._answering(database, [request.key for request in requests])
+            found = {} if fresh else self._answering(database, keys)
             self._withdraw(database, requests, keep=found)
             (last,) = database.execute("SELECT coalesce(max(number), 0) FROM jobs").fetchone()
             new: dict[str, Request] = {}
@@ -227,7 +222,12 @@ class Queue:
                         "UPDATE jobs SET needs = ? WHERE number = ?", (json.dumps(needs), numbers[request.key])
                     )
         jobs = {job.number: job for job in self.jobs(set(numbers.values()))}
-        return [jobs[numbers[request.key]] for request in requests]
+        return [jobs[numbers[key]] for key in keys]
+
+    def answered(self, keys: Sequence[str]) -> dict[str, int]:
+        """Return the jobs that submissions with these keys would get, for those keys that have one."""
+        with self.reading() as database:
+            return self._answering(database, keys)
 
     def _check_needs(self, database: Database, requests: Sequence[Request]) -> None:
         needed = sorted({need for request in requests for need, _ in request.after if isinstance(need, int)})
@@ -435,6 +435,19 @@ def _wish(database: Database, number: int, wish: str) -> None:
 
 def _marks(values: Collection[object]) -> str:
     return ", ".join("?" * len(values))
+
+
+def _check_labels(requests: Sequence[Request]) -> dict[str, Request]:
+    """Return the requests of a batch by label; refuse labels that are unknown, used twice, or wait for each other."""
+    labels = {request.label: request for request in requests if request.label is not None}
+    if len(labels) != sum(request.label is not None for request in requests):
+        raise JobError("two jobs of the batch have the same name: names are what 'after' refers to")
+    for request in requests:
+        for need, _ in request.after:
+            if isinstance(need, str) and need not in labels:
+                raise JobError(f"{request.name!r} is after {need!r}, but no job of the batch has that name")
+    check_cycles({label: [need for need, _ in each.after if isinstance(need, str)] for label, each in labels.items()})
+    return labels
 
 
 def _to_row(request: Request, now: float) -> tuple[object, ...]:
