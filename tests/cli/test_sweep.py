@@ -2,6 +2,8 @@
 
 import csv
 import json
+import os
+import pty
 import signal
 import subprocess
 import sys
@@ -117,6 +119,7 @@ def test_a_sweep_file_has_space_settings_and_fixed_values(home: Path) -> None:
         (("cartpole", RATE, "--sampler", "pbt", "sweep.prune=median"), "pbt replaces members itself"),
         (("cartpole", "policy.hidden=choice([8],[16])", "--sampler", "pbt"), "a copy of a member cannot change it"),
         (("catpole", RATE), "catpole"),
+        (("cartpole", "train.steps=logint(10k,50k)", "sweep.prune=halving-sync"), "compares trials of one length"),
         (("--resume", "nothing"), "there is no sweep 'nothing'"),
         (("best", "nothing"), "there is no sweep 'nothing'"),
     ],
@@ -126,3 +129,30 @@ def test_a_sweep_that_cannot_run_is_refused_before_anything_starts(
 ) -> None:
     assert message in complaint("sweep", *(arguments or ("run",)))
     assert not any((home / "sweeps").glob("*/journal.jsonl")) or "--slots" in arguments
+
+
+def test_a_terminal_gets_a_live_view_and_the_result() -> None:
+    command = ("sweep", "cartpole", RATE, "--trials", "3", "--name", "mine", *QUICK, "sweep.keep=0")
+    reading, terminal = pty.openpty()
+    environment = {**os.environ, "COLUMNS": "120", "TERM": "xterm"}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "hotloop", *command], stdout=terminal, stderr=subprocess.DEVNULL, env=environment
+    )
+    os.close(terminal)
+    shown = b""
+    try:
+        while part := os.read(reading, 65536):
+            shown += part
+    except OSError:
+        pass  # the end of a terminal whose last program has ended
+    os.close(reading)
+    assert process.wait() == 0
+    text = shown.decode(errors="replace")
+    for part_of_view in (
+        "hotloop sweep",
+        "cartpole, 3 trials by sobol",
+        "best so far",
+        "learning_rate=",
+        "best: trial",
+    ):
+        assert part_of_view in text

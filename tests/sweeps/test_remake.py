@@ -12,7 +12,7 @@ from tests.sweeps.small import SMALL, finish, new_sweep
 KINDS: dict[str, dict[str, Any]] = {
     "pruned": {"trials": 10, "sampler": "sobol", "lag": 2, "prune": {"by": "halving", "first": 1}},
     "halving-sync": {"trials": 6, "sampler": "random", "prune": {"by": "halving-sync", "first": 2048, "factor": 2}},
-    "seeds": {"trials": 4, "sampler": "sobol", "seeds": 2},
+    "seeds": {"trials": 8, "sampler": "sobol", "lag": 2, "seeds": 3, "prune": {"by": "median", "first": 512}},
     "pbt": {"sampler": "pbt", "pbt": {"population": 4, "interval": 1024, "quantile": 0.5}},
 }
 
@@ -22,7 +22,10 @@ def test_trials_are_made_again_bit_for_bit(kind: str, tmp_path: Path) -> None:
     fixed = {**SMALL, "runner.num_envs": 8}
     sweep = finish(new_sweep(tmp_path, fixed=fixed, **KINDS[kind]))
     trials = sweep.trials
-    if kind in ("pruned", "halving-sync"):
+    if kind == "seeds":
+        # Some of them stopped between two seeds.
+        assert any(trial.state == "pruned" and trial.values for trial in trials)
+    elif kind != "pbt":
         assert any(trial.state == "pruned" for trial in trials)
     if kind == "pbt":
         assert any(segment["is_fork"] for trial in trials for segment in trial.lineage)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+import time
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from hotloop.cli.output import emit, tell
 from hotloop.sweeps.display import PlainLines, Silent, conclusion, format_setting, opening, shown_value, trial_row
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 
     from hotloop.sweeps.sweep import Sweep
     from hotloop.sweeps.tasks import Result
+
+
+_PACE: Final = 0.25
 
 
 class View(Silent):
@@ -111,6 +115,7 @@ class LiveView(View):
         self._console = console or Console()
         self._live = Live(console=self._console, auto_refresh=False)
         self._notes: list[str] = []
+        self._drawn = 0.0
 
     def __enter__(self) -> Self:
         self._live.start()
@@ -126,8 +131,10 @@ class LiveView(View):
         self._notes = [*self._notes[-2:], text]
 
     def tick(self) -> None:
-        """Redraw."""
-        self._live.update(self._panel(), refresh=True)
+        """Redraw, four times a second at most."""
+        if time.monotonic() - self._drawn >= _PACE:
+            self._drawn = time.monotonic()
+            self._live.update(self._panel(), refresh=True)
 
     def end(self, sweep: Sweep, is_done: bool) -> None:
         """Draw the last state, with the result below."""

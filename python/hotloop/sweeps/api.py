@@ -153,7 +153,7 @@ def finish(
             f"slots is {slots}: expected 1 to {lag}, the sweep's lag, which bounds the trials that run at once"
         )
     with StoreSync(sweep, find_store(store, home_of_sweep(sweep.path))) as sync:
-        is_done = run_sweep(sweep, slots=slots, listener=listener, interrupts=interrupts)
+        is_done = run_sweep(sweep, slots=slots, listener=listener, interrupts=interrupts, store=store)
     if sync.failure is not None:
         listener.note(f"the store does not have the newest trials: {sync.failure}")
     return is_done

@@ -321,6 +321,10 @@ def check(definition: Definition, note: Any) -> None:
     searched = {key for dimension in space.dimensions for key in dimension.keys}
     if base.train.steps is None and "train.steps" not in searched:
         raise ConfigError("no stopping condition: set train.steps (--steps), or search it")
+    if "train.steps" in searched and sweep.prune.waits:
+        raise ConfigError(
+            "space.train.steps: halving-sync compares trials of one length: leave it out, or take halving"
+        )
     for dimension in space.dimensions:
         distribution = dimension.distribution
         ends = distribution.options if distribution.kind == "choice" else (distribution.low, distribution.high)

@@ -68,6 +68,7 @@ class TrialsPlan(_Stateless):
         self._definition = definition
         self._asking = Asking(definition, sampler, prior)
         self._asked = 0
+        self._ended = 0
         self._seen: dict[int, Observation] = {}
         self._values: dict[int, tuple[float, ...]] = {}
 
@@ -92,7 +93,7 @@ class TrialsPlan(_Stateless):
         steps = settings.get("train.steps", definition.base.train.steps)
         assert isinstance(steps, int)
         rungs = cuts(sweep.prune, rung_steps(sweep.prune, steps, index), self._asking.prefix)
-        races = race_cuts(list(self._values.values()), sweep.seeds)
+        races = race_cuts(list(self._values.values()), sweep.seeds) if sweep.seeds > 1 else []
         task = Task(
             _trial(index),
             (Segment(settings, seeds[0]),),
@@ -103,9 +104,9 @@ class TrialsPlan(_Stateless):
 
     def is_done(self, known: Known) -> bool:
         """Return whether every trial has its result."""
-        return self._asked == self._definition.trials and all(
-            _trial(index) in known for index in range(self._definition.trials)
-        )
+        while _trial(self._ended) in known:
+            self._ended += 1
+        return self._asked == self._definition.trials <= self._ended
 
 
 class ListPlan(_Stateless):

@@ -40,15 +40,13 @@ def remake_trial(
     if trial.state == "refused":
         raise TrainingError(f"trial {trial.index} was refused, nothing was trained: {trial.why}")
     segments = segments_of(trial)
-    if trial.state == "pruned" and trial.rungs and not trial.lineage:
-        # It ended at its last rung; an impossible cut ends it there again.
-        *passed, last = trial.rungs
-        rungs = (*(Rung(steps) for steps, _ in passed), Rung(last[0], float("inf")))
-        if trial.values:
-            # Paused by a barrier at the end of its last rung.
-            rungs, segments = (*(Rung(steps) for steps, _ in passed),), (segments[0]._replace(steps=last[0]),)
-    else:
-        rungs = () if trial.lineage else tuple(Rung(steps) for steps, _ in trial.rungs)
+    rungs = () if trial.lineage else tuple(Rung(steps) for steps, _ in trial.rungs)
+    if rungs and definition.sweep.prune.waits:
+        # It paused at the end of its last rung.
+        segments = (segments[0]._replace(steps=rungs[-1].steps),)
+    elif rungs and trial.state == "pruned" and not trial.values:
+        # It ended in the middle, at its last rung: an impossible cut ends it there again.
+        rungs = (*rungs[:-1], Rung(rungs[-1].steps, float("inf")))
     races = tuple((seed, None) for seed in trial.seeds[1:])
     task = Task(f"trial/{trial.index}", segments, rungs, races)
     warm = Warm()

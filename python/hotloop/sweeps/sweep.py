@@ -189,7 +189,14 @@ def home_of_sweep(path: Path) -> Path:
     return folder.parent if folder.name == "sweeps" else home()
 
 
-def run_sweep(sweep: Sweep, *, slots: int | None, listener: Listener, interrupts: Interrupts | None = None) -> bool:
+def run_sweep(
+    sweep: Sweep,
+    *,
+    slots: int | None,
+    listener: Listener,
+    interrupts: Interrupts | None = None,
+    store: str | Path | None = None,
+) -> bool:
     """Run a sweep to its end; return False if it was interrupted before.
 
     Args:
@@ -197,6 +204,7 @@ def run_sweep(sweep: Sweep, *, slots: int | None, listener: Listener, interrupts
         slots: Trials at once; by default as many as there are cores, at most the sweep's lag.
         listener: Follows it.
         interrupts: Requests to end.
+        store: Store of the runs of kept trials.
     """
     definition = sweep.definition
     slots = min(slots or len(os.sched_getaffinity(0)), definition.sweep.lag)
@@ -207,7 +215,8 @@ def run_sweep(sweep: Sweep, *, slots: int | None, listener: Listener, interrupts
         # Another process may have gone on with it since it was read.
         sweep.results = sweep.folder.results()
         listener.begin(sweep, slots)
-        with Workers(definition, slots, home_of_sweep(sweep.path), with_states=with_states) as workers:
+        place = home_of_sweep(sweep.path)
+        with Workers(definition, slots, place, store, with_states=with_states) as workers:
             phases: tuple[tuple[str, Callable[[], Plan]], ...] = (
                 ("trials", sweep._trials_plan),
                 ("confirm", lambda: confirm_plan(definition, sweep.trials)),
@@ -220,6 +229,8 @@ def run_sweep(sweep: Sweep, *, slots: int | None, listener: Listener, interrupts
                     return False
                 if name == "trials" and not ranking(sweep.trials):
                     raise TrainingError(f"no trial of the sweep came to its end; {_first_reason(sweep)}")
+            for note in _other_weights(sweep):
+                listener.note(note)
             if not sweep.is_complete:
                 _journal(sweep, listener, blank_result(END, {}))
     finally:
@@ -268,6 +279,16 @@ def _journal(sweep: Sweep, listener: Listener, result: Result) -> None:
     lines = sweep.results.values()
     if len(lines) >= _MOST_FAILURES and all(line["state"] == "failed" for line in lines):
         raise TrainingError(f"all of the first {len(sweep.results)} trials failed; {_first_reason(sweep)}")
+
+
+def _other_weights(sweep: Sweep) -> list[str]:
+    """Return a note for each kept run whose weights are not those of its trial, as Python envs may cause."""
+    hashes = {trial.index: trial.sha256 for trial in sweep.trials}
+    return [
+        f"the run {run} has other weights than trial {index}: the env or the learner does not repeat exactly"
+        for index, run in sweep.kept.items()
+        if sweep.results[f"keep/{index}"]["sha256"] != hashes[index]
+    ]
 
 
 def _first_reason(sweep: Sweep) -> str:

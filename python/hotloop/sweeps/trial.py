@@ -175,6 +175,6 @@ def _evaluate(session: TrainingSession, definition: Definition) -> dict[str, Any
         return {"value": found.mean, "low": found.low, "high": found.high}
     if metric not in found.metrics:
         known = ", ".join(found.metrics) or "none"
-        raise ConfigError(f"sweep.objective is {metric!r}: evaluations of this env have the metrics {known}")
+        raise TrainingError(f"sweep.objective is {metric!r}: evaluations of this env have the metrics {known}")
     value = found.metrics[metric]
     return {"value": value, "low": value, "high": value}

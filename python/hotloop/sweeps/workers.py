@@ -50,12 +50,14 @@ class Moved(NamedTuple):
 
 
 class _Worker:
-    def __init__(self, definition: Definition, home: Path) -> None:
+    def __init__(self, definition: Definition, home: Path, store: str | Path | None) -> None:
         ours, theirs = socket.socketpair()
         life, self._life = os.pipe()
         package = Path(__file__).parent.parent
         script = package / "sweeps" / "worker.py"
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "HOTLOOP_HOME": str(home)}
+        if store is not None:
+            environment["HOTLOOP_STORE"] = str(store)
         with theirs:
             self.process = subprocess.Popen(
                 [sys.executable, "-P", str(script), str(package), str(theirs.fileno()), str(life)],
@@ -92,8 +94,10 @@ class _Worker:
 class Workers:
     """The workers of a sweep; while entered, their processes live."""
 
-    def __init__(self, definition: Definition, slots: int, home: Path, *, with_states: bool) -> None:
-        self._definition, self._home = definition, home
+    def __init__(
+        self, definition: Definition, slots: int, home: Path, store: str | Path | None = None, *, with_states: bool
+    ) -> None:
+        self._definition, self._home, self._store = definition, home, store
         self._slots = slots
         self._depth = 1 if with_states else _DEPTH
         self._workers: list[_Worker] = []
@@ -122,7 +126,7 @@ class Workers:
         """Give a task to the worker with the shortest queue; workers start when they are needed."""
         free = min(self._workers, key=lambda each: len(each.queue), default=None)
         if (free is None or free.queue) and len(self._workers) < self._slots:
-            free = _Worker(self._definition, self._home)
+            free = _Worker(self._definition, self._home, self._store)
             self._workers.append(free)
         assert free is not None
         free.send(task, state)
