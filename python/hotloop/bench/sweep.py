@@ -5,7 +5,6 @@ Everybody trains and evaluates the same settings with the same session; what dif
 
 from __future__ import annotations
 
-import os
 import resource
 import tempfile
 import time
@@ -159,8 +158,3 @@ def _cpu() -> float:
     """CPU seconds of this process and of children that have ended."""
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.process_time() + children.ru_utime + children.ru_stime
-
-
-def usable_cores() -> int:
-    """Return the number of cores that this process may use."""
-    return len(os.sched_getaffinity(0))

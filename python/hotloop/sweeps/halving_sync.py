@@ -23,7 +23,6 @@ class HalvingPlan:
         self._asking = Asking(definition, sampler, prior)
         self._states = States()
         self._rungs = rungs(definition)
-        self._seen: dict[int, Observation] = {}
         self._rung = 0
         self._waiting = list(range(definition.trials))
         self._members = list(self._waiting)
@@ -49,17 +48,11 @@ class HalvingPlan:
         return task, self._states.take(f"rung/{index}/{self._rung - 1}")
 
     def _ask(self, index: int, known: Known) -> bool:
-        sweep = self._definition.sweep
-        newest = index - sweep.lag
-        if newest >= 0 and newest not in self._seen:
-            line = known.get(f"rung/{newest}/0")
-            if line is None:
-                return False
-            self._seen[newest] = trial_of(newest, line).observation(with_cost=sweep.has_cost)
-        recorded = known.get(f"rung/{index}/0")
-        settings = self._asking.ask(index, self._seen, None if recorded is None else recorded["settings"])
-        assert settings is not None
-        self._segments[index] = Segment(settings, keys.train_seed("train", sweep.seed, index, 0))
+        settings = self._asking.ask(index, known, lambda each: f"rung/{each}/0")
+        if settings is None:
+            return False
+        seed = keys.train_seed("train", self._definition.sweep.seed, index, 0)
+        self._segments[index] = Segment(settings, seed)
         return True
 
     def _has_all(self, known: Known) -> bool:

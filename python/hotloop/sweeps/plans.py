@@ -6,7 +6,7 @@ driver skips these. It never looks at clocks, slots or the order in which result
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from hotloop.sweeps import keys
@@ -45,16 +45,25 @@ class Asking:
     def __init__(self, definition: Definition, sampler: Sampler, prior: Sequence[Observation]) -> None:
         self._definition, self._sampler = definition, sampler
         self.prefix: list[Observation] = list(prior)
+        self.values: list[tuple[float, ...]] = []
+        """Values for each seed of the trials of the prefix."""
         self.pending: list[tuple[int, Settings]] = []
 
-    def ask(self, index: int, known: Mapping[int, Observation], recorded: Settings | None) -> Settings | None:
-        """Return the settings of the next trial; None until the results that it sees are there."""
+    def ask(self, index: int, known: Known, task: Callable[[int], str]) -> Settings | None:
+        """Return the settings of the next trial; None until the results that it sees are there.
+
+        `task` returns the task of a trial whose result others see.
+        """
         sweep = self._definition.sweep
         while self.pending and self.pending[0][0] <= index - sweep.lag:
-            if self.pending[0][0] not in known:
+            line = known.get(task(self.pending[0][0]))
+            if line is None:
                 return None
-            self.prefix.append(known[self.pending.pop(0)[0]])
+            ended = trial_of(self.pending.pop(0)[0], line)
+            self.prefix.append(ended.observation(with_cost=sweep.has_cost))
+            self.values.append(ended.values)
         # Known trials are asked for again: samplers keep state. The journal has the last word.
+        recorded = known[task(index)]["settings"] if task(index) in known else None
         drawn = self._sampler.ask(self.prefix, self.pending, keys.generator("ask", sweep.seed, index))
         settings = drawn if recorded is None else recorded
         self.pending.append((index, settings))
@@ -69,31 +78,21 @@ class TrialsPlan(_Stateless):
         self._asking = Asking(definition, sampler, prior)
         self._asked = 0
         self._ended = 0
-        self._seen: dict[int, Observation] = {}
-        self._values: dict[int, tuple[float, ...]] = {}
 
     def next(self, known: Known) -> tuple[Task, bytes | None] | None:
         """Return the next trial."""
         definition, sweep, index = self._definition, self._definition.sweep, self._asked
         if index >= definition.trials:
             return None
-        newest = index - sweep.lag
-        if newest >= 0 and newest not in self._seen:
-            line = known.get(_trial(newest))
-            if line is None:
-                return None
-            trial = trial_of(newest, line)
-            self._seen[newest] = trial.observation(with_cost=sweep.has_cost)
-            self._values[newest] = trial.values
-        recorded = known.get(_trial(index))
-        settings = self._asking.ask(index, self._seen, None if recorded is None else recorded["settings"])
-        assert settings is not None
+        settings = self._asking.ask(index, known, _trial)
+        if settings is None:
+            return None
         self._asked += 1
         seeds = [keys.train_seed("train", sweep.seed, index, number) for number in range(sweep.seeds)]
         steps = settings.get("train.steps", definition.base.train.steps)
         assert isinstance(steps, int)
         rungs = cuts(sweep.prune, rung_steps(sweep.prune, steps, index), self._asking.prefix)
-        races = race_cuts(list(self._values.values()), sweep.seeds) if sweep.seeds > 1 else []
+        races = race_cuts(self._asking.values, sweep.seeds) if sweep.seeds > 1 else []
         task = Task(
             _trial(index),
             (Segment(settings, seeds[0]),),

@@ -6,13 +6,13 @@ arrive; what comes out does not.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from hotloop import _core
 from hotloop.config.loader import given_keys
 from hotloop.errors import TrainingError
 from hotloop.sweeps.definition import Definition
@@ -207,7 +207,7 @@ def run_sweep(
         store: Store of the runs of kept trials.
     """
     definition = sweep.definition
-    slots = min(slots or len(os.sched_getaffinity(0)), definition.sweep.lag)
+    slots = min(slots or _core.usable_cores(), definition.sweep.lag)
     interrupts = interrupts or Interrupts()
     with_states = definition.sampler == PBT or definition.sweep.prune.waits
     sweep.folder.open()

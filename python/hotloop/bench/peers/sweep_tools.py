@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from hotloop.bench.sweep import train_one, usable_cores
+from hotloop.bench.ppo import usable_cores
+from hotloop.bench.sweep import train_one
 from hotloop.sweeps.definition import Definition
 
 
