@@ -24,9 +24,9 @@ def test_chance_fills_every_set_and_every_amount() -> None:
     assert choices.shape == (200, 3)
     assert [set(column) for column in choices.T.tolist()] == [set(range(5))] * 3
     torque = random_actor(Episode("pendulum", {}, seed=0))
-    amounts = np.concatenate([torque(np.zeros((1, 3)), None, step) for step in range(200)])
-    assert -2.0 <= amounts.min() < -1.5
-    assert 1.5 < amounts.max() <= 2.0
+    torques = np.concatenate([torque(np.zeros((1, 3)), None, step) for step in range(200)])
+    assert -2.0 <= torques.min() < -1.5
+    assert 1.5 < torques.max() <= 2.0
 
 
 @pytest.mark.parametrize("deterministic", [True, False])

@@ -18,11 +18,11 @@ class Task(NamedTuple):
     embedding: int = 0
 
 
-# Real numbers, bytes, states (as one-hot and by a table); choices, masked choices, amounts.
+# Real numbers, bytes, states (as one-hot and by a table); choices, masked choices, continuous actions.
 TASKS = {
     "real, choices": Task("cartpole", {}),
     "real, choices of several sets": Task("recall", {"cues": 5, "symbols": 3, "delay": 2}),
-    "real, amounts": Task("pendulum", {}),
+    "real, continuous": Task("pendulum", {}),
     "states, choices": Task("frozen-lake", {}),
     "states by a table, masks": Task("taxi", {}, embedding=5),
     "states, masks": Task("taxi", {}),
@@ -140,7 +140,7 @@ def test_loss_and_gradients_are_those_of_autograd(task: str, shared: bool, activ
 
 @pytest.mark.parametrize("shared", [True, False])
 @pytest.mark.parametrize("dims", [2, 5, 17])
-def test_gradients_of_several_amounts_are_those_of_autograd(dims: int, shared: bool) -> None:
+def test_gradients_of_several_continuous_actions_are_those_of_autograd(dims: int, shared: bool) -> None:
     description = {
         **_core.describe("pendulum"),
         "action": {"kind": "continuous", "low": [-2.0] * dims, "high": [2.0] * dims},

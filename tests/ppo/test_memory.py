@@ -75,7 +75,7 @@ def test_what_cannot_be_built_is_named(policy: dict[str, Any], says: str) -> Non
         learner(**policy)
 
 
-TASK_NAMES = ["real, choices", "real, amounts", "states by a table, masks", "many numbers, masks", "board, masks"]
+TASK_NAMES = ["real, choices", "real, continuous", "states by a table, masks", "many numbers, masks", "board, masks"]
 
 
 @pytest.mark.parametrize("memory", ["lstm", "gru"])
@@ -91,7 +91,7 @@ def test_loss_and_gradients_are_those_of_autograd(task: str, shared: bool, memor
 def test_gradients_hold_through_64_steps(memory: str) -> None:
     # Few episodes end on the way, so that gradients go all of it.
     policy = {"hidden": [16], "memory": memory, "memory_size": 33}
-    mine, rollout = filled(TASKS["real, amounts"], policy, envs=40, horizon=64, seed=7)
+    mine, rollout = filled(TASKS["real, continuous"], policy, envs=40, horizon=64, seed=7)
     assert not (rollout["terminated"] | rollout["truncated"])[:-1].any()
     compare(mine, rollout, "tanh", SETTINGS, 1, None, within=1e-4)
 

@@ -101,7 +101,7 @@ def test_bad_choices_are_named(actions: Any, error: Any, message: str, groups: i
         ([[0j], [0j], [0j]], TypeError, "dtype complex128: expected numbers"),
     ],
 )
-def test_bad_amounts_are_named(actions: Any, error: Any, message: str) -> None:
+def test_bad_continuous_actions_are_named(actions: Any, error: Any, message: str) -> None:
     envs = hotloop.make_vec("pendulum", 3, num_groups=3, num_threads=2)
     envs.reset(seed=0)
     unharmed(envs, lambda: envs.step(actions), error, message)

@@ -161,7 +161,7 @@ def test_the_order_of_an_actions_memory_does_not_matter() -> None:
     assert envs.step(np.asfortranarray(cues))[1].tolist() == [1.0] * 4
 
 
-def test_amounts_are_clipped_however_large() -> None:
+def test_continuous_actions_are_clipped_however_large() -> None:
     envs = hotloop.make_vec("pendulum", 4)
     envs.reset(seed=0)
     expected = envs.step(np.array([[2.0], [-2.0], [2.0], [-2.0]], np.float32))[0]

@@ -93,7 +93,7 @@ class _Leaf:
     def decode(self, flat: NDArray[Any]) -> Any:
         """Return the value from one-hot parts, bits or real numbers."""
         if not self.sets:
-            return self.amounts(flat)
+            return self.continuous(flat)
         if self.binary:
             return self.chosen(flat.astype(np.int64))
         first, found = 0, []
@@ -102,7 +102,7 @@ class _Leaf:
             first += n
         return self.chosen(np.array(found))
 
-    def amounts(self, flat: NDArray[Any]) -> Any:
+    def continuous(self, flat: NDArray[Any]) -> Any:
         space = self.space
         given = np.rint(flat) if space.dtype.kind in "iu" else flat
         return given.astype(space.dtype).reshape(space.shape)
@@ -280,7 +280,7 @@ class FlatAction:
                 values[leaf.path] = leaf.chosen(part.astype(np.int64))
                 first_choice += len(leaf.sets)
             else:
-                values[leaf.path] = leaf.amounts(np.asarray(flat[first_real : first_real + leaf.size]))
+                values[leaf.path] = leaf.continuous(np.asarray(flat[first_real : first_real + leaf.size]))
                 first_real += leaf.size
         return _rebuilt(self.space, values)
 

@@ -61,7 +61,7 @@ def test_loss_and_gradients_of_both_learners_are_those_of_float64(task: str, mem
 @pytest.mark.parametrize("layers", [1, 2])
 @pytest.mark.parametrize("memory", ["lstm", "gru"])
 def test_gradients_of_both_learners_hold_through_64_steps(memory: str, layers: int) -> None:
-    compare_both("real, amounts", policy_of(memory, layers), 24, 64, None, within=1e-4)
+    compare_both("real, continuous", policy_of(memory, layers), 24, 64, None, within=1e-4)
 
 
 @pytest.mark.parametrize("shared", [True, False])
@@ -76,7 +76,7 @@ def test_first_weights_are_the_native_ones_bit_for_bit(memory: str, shared: bool
 
 @pytest.mark.parametrize("layers", [1, 2])
 @pytest.mark.parametrize("memory", ["lstm", "gru"])
-@pytest.mark.parametrize("task", ["real, choices", "real, amounts", "states, masks"])
+@pytest.mark.parametrize("task", ["real, choices", "real, continuous", "states, masks"])
 def test_an_update_moves_as_the_native_one(task: str, memory: str, layers: int) -> None:
     """From the same rollouts: sequences come in the same order, and begin with the same memory."""
     native, other = both(TASKS[task], policy_of(memory, layers), 24, 12, sequence_length=6)
@@ -158,7 +158,7 @@ def test_rollouts_remember_within_episodes_and_nothing_beyond_them(memory: str) 
 
 @pytest.mark.parametrize("memory", ["lstm", "gru"])
 def test_a_checkpoint_goes_both_ways_with_what_rows_remember(memory: str) -> None:
-    native, other = both(TASKS["real, amounts"], policy_of(memory, 2), 8, 8)
+    native, other = both(TASKS["real, continuous"], policy_of(memory, 2), 8, 8)
     pool = pool_of("pendulum", {}, 8)
     other.iterate(pool, FULL, 2, 1e9)
     native.set_arrays(other.arrays())

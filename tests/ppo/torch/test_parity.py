@@ -77,7 +77,7 @@ def test_rollouts_are_the_native_ones(task: str) -> None:
         np.testing.assert_allclose(one[name][:, same], two[name][:, same], atol=1e-4, rtol=1e-4, err_msg=name)
 
 
-@pytest.mark.parametrize("task", ["real, choices", "real, amounts", "states, masks"])
+@pytest.mark.parametrize("task", ["real, choices", "real, continuous", "states, masks"])
 def test_an_update_moves_as_the_native_one(task: str) -> None:
     """From the same rollout, statistics of observations included; minibatches come in the same order."""
     normalize = TASKS[task].env != "taxi"
@@ -115,7 +115,7 @@ def test_the_first_ratio_is_one(task: str) -> None:
 
 
 def test_a_checkpoint_goes_both_ways() -> None:
-    native, other = both(TASKS["real, amounts"], {"hidden": [16]}, 8, 8, normalize_observations=True)
+    native, other = both(TASKS["real, continuous"], {"hidden": [16]}, 8, 8, normalize_observations=True)
     pool = pool_of("pendulum", {}, 8)
     other.iterate(pool, FULL, 2, 1e9)
     native.set_arrays(other.arrays())

@@ -60,7 +60,7 @@ def layout_of(declared: Declared) -> Layout:
                 "one dimension"
             )
     if declared.masked and not choices:
-        raise ConfigError(f"{declared.name} has masked=True, but amounts for actions: masks are for choices")
+        raise ConfigError(f"{declared.name} has masked=True, but continuous actions: masks are for discrete ones")
     return Layout(
         observation_dtype=dtype,
         observation_shape=shape,
