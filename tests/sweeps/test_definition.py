@@ -49,3 +49,13 @@ def test_a_condition_in_braces_keeps_its_whole_distribution(tmp_path: Path) -> N
 def test_a_minibatch_that_nobody_set_is_fitted_to_the_rollout() -> None:
     definition = define("cartpole", entries={"runner.num_envs": "choice(2, 32)"}, options={"sampler": "random"})
     assert definition.config({"runner.num_envs": 2}, 0).ppo.minibatch_size == 128
+
+
+def test_trials_are_as_long_as_the_packaged_ones_unless_told() -> None:
+    space = {"ppo.epochs": "int(1, 2)"}
+    notes: list[str] = []
+    assert define("cartpole", entries=space, note=notes.append).base.train.steps == 100_000
+    assert "train.steps: 100000 (packaged)" in notes
+    assert define("cartpole", entries={**space, "train.steps": 5000}).base.train.steps == 5000
+    # Until a goal is reached, a run's own limit holds.
+    assert define("cartpole", entries=space, options={"objective": "steps"}).base.train.steps == 2_000_000

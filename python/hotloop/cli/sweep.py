@@ -84,7 +84,7 @@ def run(
       hotloop sweep cartpole
       hotloop sweep cartpole 'ppo.learning_rate=log(1e-4,1e-2)' --trials 50
       hotloop sweep pendulum sweep.prune=median sweep.confirm.seeds=8
-      hotloop sweep cartpole --sampler pbt 'ppo.learning_rate=log(1e-4,1e-2)'
+      hotloop sweep cartpole --sampler pbt 'ppo.learning_rate=log(1e-3,1e-2)'
 
     Distributions: real(a,b) log(a,b) log1m(a,b) int(a,b) logint(a,b)
     pow2(a,b) choice(x,y,...). Trials depend on the sweep's definition and
@@ -113,6 +113,7 @@ def run(
                 name=name,
                 resume=resume,
                 prior=prior,
+                slots=slots,
                 trust=trust,
                 note=tell,
             )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from hotloop.errors import ConfigError, TrainingError
 
 if TYPE_CHECKING:
+    from hotloop.sweeps.definition import Definition
     from hotloop.sweeps.samplers import Observation
     from hotloop.sweeps.sweep import Listener, Sweep
     from hotloop.training.interrupts import Interrupts
@@ -77,6 +78,7 @@ def sweep(
         resume=resume,
         prior=prior,
         home=home,
+        slots=slots,
         trust=trust,
     )
     with Interrupts() as interrupts:
@@ -96,6 +98,7 @@ def open_sweep(
     resume: str | Path | None = None,
     prior: str | Path | None = None,
     home: str | Path | None = None,
+    slots: int | None = None,
     trust: bool = False,
     note: Callable[[str], object] = lambda text: None,
 ) -> Sweep:
@@ -113,7 +116,11 @@ def open_sweep(
     else:
         entries += entry_pairs(config or ())
     if resume is None:
-        definition = define(env, entries=entries, file=file, options=options, note=note)
+        notes: list[str] = []
+        definition = define(env, entries=entries, file=file, options=options, note=notes.append)
+        _check_slots(definition, slots)
+        for text in notes:
+            note(text)
         known = _prior(prior, home, note)
         fitting = [each for each in known if definition.space.has(each.settings)]
         if known:
@@ -125,6 +132,7 @@ def open_sweep(
         raise TrainingError("a sweep that is resumed keeps its name and its prior trials: leave them out")
     folder = find_sweep(resume, home)
     found = Sweep(folder, trust=trust)
+    _check_slots(found.definition, slots)
     load_env(found.definition.env)
     if env is not None or entries or file is not None or options:
         again = define(env or found.definition.env, entries=entries, file=file, options=options)
@@ -139,6 +147,14 @@ def open_sweep(
     return found
 
 
+def _check_slots(definition: Definition, slots: int | None) -> None:
+    lag = definition.sweep.lag
+    if slots is not None and not 1 <= slots <= lag:
+        raise ConfigError(
+            f"slots is {slots}: expected 1 to {lag}, the sweep's lag, which bounds the trials that run at once"
+        )
+
+
 def finish(
     sweep: Sweep, slots: int | None, listener: Listener, interrupts: Interrupts, store: str | Path | None = None
 ) -> bool:
@@ -147,11 +163,6 @@ def finish(
     from hotloop.sweeps.sweep import home_of_sweep, run_sweep
     from hotloop.training.runs import find_store
 
-    lag = sweep.definition.sweep.lag
-    if slots is not None and not 1 <= slots <= lag:
-        raise ConfigError(
-            f"slots is {slots}: expected 1 to {lag}, the sweep's lag, which bounds the trials that run at once"
-        )
     with StoreSync(sweep, find_store(store, home_of_sweep(sweep.path))) as sync:
         is_done = run_sweep(sweep, slots=slots, listener=listener, interrupts=interrupts, store=store)
     if sync.failure is not None:

@@ -180,6 +180,8 @@ def define(
         options: Settings of the sweep itself, such as `trials`.
         note: Called with choices that were made for the user.
     """
+    # For a definition that can be used: an error stands alone.
+    notes: list[str] = []
     given = {} if file is None else read_yaml(file)
     section = given.pop("env", None)
     named = section if isinstance(section, str) else (section or {}).get("name")
@@ -202,7 +204,7 @@ def define(
     if not space:
         preset = packaged_space(env, {**fixed, **overrides})
         space, layers = _section(preset, "space"), [_section(preset, "sweep"), *layers]
-        note(f"space: {', '.join(space)} (packaged)")
+        notes.append(f"space: {', '.join(space)} (packaged)")
         for part, values in preset.items():
             fixed[part] = {**values, **fixed.get(part, {})}
     merged = parse_overrides(fixed, env=env)
@@ -214,13 +216,21 @@ def define(
             raise ConfigError(f"{key} is both fixed and searched: leave one of them out")
     space = {key: whole_entry(entry) for key, entry in space.items()}
     settings = _settings(layers)
+    if "train.steps" not in space and "steps" not in merged.get("train", {}) and settings.metric != "steps":
+        # A run's limit is generous; trials are compared long before it.
+        steps = packaged_space(env, merged).get("train", {}).get("steps")
+        if steps is not None:
+            merged.setdefault("train", {})["steps"] = steps
+            notes.append(f"train.steps: {steps} (packaged)")
     try:
         config = load_config(env, overrides=merged)
     except ValueError as error:
         raise ConfigError(str(error)) from None
     parse_space(space, known_keys(config.env.name), lambda key: None)
-    definition = Definition(_base(settle(config, note), settings), settings, space)
-    check(definition, note)
+    definition = Definition(_base(settle(config, notes.append), settings), settings, space)
+    check(definition, notes.append)
+    for text in notes:
+        note(text)
     return definition
 
 
@@ -228,7 +238,10 @@ def packaged_space(env: str, fixed: Mapping[str, Any]) -> dict[str, Any]:
     """Return the packaged sweep of an env, or the one for its algorithm."""
     from hotloop.envs.registry import native_name
 
-    config = load_config(env, overrides=parse_overrides(fixed, env=env))
+    try:
+        config = load_config(env, overrides=parse_overrides(fixed, env=env))
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
     folder = PACKAGED / "sweeps"
     tabular = config.train.algorithm != "ppo"
     own = folder / f"{native_name(env)}.yaml" if is_native(env) and ":" not in env else None
