@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import hotloop
 from hotloop.orchestrator.folder import JobFolder
 from hotloop.training import train
 from tests.orchestrator.working import (
@@ -104,13 +105,15 @@ def test_a_killed_job_goes_on_from_its_checkpoint_with_the_same_weights(home: Pa
 
 def test_a_higher_job_preempts_a_lower_one_which_ends_with_the_same_weights(home: Path, undisturbed: str) -> None:
     low = submit(*LONG)
-    with working("--until-done", "--limit", "1") as process:
+    with working("--limit", "1"):
         wait_for(lambda: is_training(low.number))
-        high = submit(
-            "--priority", "50", "train", "cartpole", "--steps", "4096", "--until", "none", "train.evaluate_episodes=0"
+        handle = hotloop.submit(
+            "cartpole", steps=4096, until="none", config={"train.evaluate_episodes": 0}, priority=50
         )
-        process.wait()
-    low, high = get(low.number), get(high.number)
+        assert handle.wait(timeout=120.0)["steps"] == 4096
+        wait_for(lambda: get(low.number).is_over)
+    high = get(handle.number)
+    low = get(low.number)
     assert (low.state, high.state, low.attempts, low.deaths) == ("completed", "completed", 2, [])
     assert (high.ended or 0) < (low.ended or 0)
     assert low.result is not None

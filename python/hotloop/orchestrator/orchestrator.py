@@ -78,13 +78,8 @@ class Orchestrator:
         say: Callable[[str], object] = lambda message: print(message, file=sys.stderr, flush=True),
     ) -> None:
         self._store, self._home, self._settings = store, home, settings
-        self._run_command, self._trust, self._until_done, self._grace, self._say = (
-            run_command,
-            trust,
-            until_done,
-            grace,
-            say,
-        )
+        self._run_command, self._say = run_command, say
+        self._trust, self._until_done, self._grace = trust, until_done, grace
         self._monitor = Monitor(settings, limit)
         self._attempts: dict[int, Attempt] = {}
         self._paused = self._stopping = self._has_reports = False
@@ -144,9 +139,10 @@ class Orchestrator:
                 self._look()
                 self._last_event = event
             if self._away is not None:
-                self._say(f"the store is back: {self._queue.url.shown}")
+                self._say(f"jobs are started again: {self._queue.url.shown} is back")
                 self._away = None
-        except StoreError as error:
+        except (StoreError, OSError) as error:
+            # A disk that refuses the files of jobs is as passing as a store that is away.
             if self._away != str(error):
                 self._away = str(error)
                 self._say(f"{error}; running jobs go on, and nothing starts until it is back")
@@ -266,22 +262,13 @@ class Orchestrator:
 
     def _finish(self, attempt: Attempt, state: State, why: str, death: Death | None = None, **columns: Any) -> None:
         facts = None if death is None else death._asdict()
-        self._queue.change(attempt.job.number, ("running",), state, why, facts, **columns)
+        with self._queue.writing() as database:
+            change(database, attempt.job.number, ("running",), state, why, facts, **columns)
+            _charge(database, attempt.job)
         self._say(f"job {attempt.job.number} {state}{f': {why}' if why else ''}")
         self._monitor.count_end(attempt, died=death is not None)
         attempt.folder.rotate_log()
-        self._charge(attempt)
         del self._attempts[attempt.job.number]
-
-    def _charge(self, attempt: Attempt) -> None:
-        """Add the core-seconds of an attempt to its group's use."""
-        job, now = attempt.job, time.time()
-        used = max(0.0, now - (job.started or now)) * job.cores
-        with self._queue.writing() as database:
-            before = _group_use(database, now).get(job.group_name, 0.0)
-            database.insert(
-                "job_groups", ("name", "used", "at"), [(job.group_name, before + used, now)], unique=("name",)
-            )
 
     # Starts
 
@@ -508,6 +495,13 @@ def _newest_checkpoint(run: str | None) -> str | None:
 def _group_use(database: Database, now: float) -> dict[str, float]:
     rows = database.execute("SELECT name, used, at FROM job_groups").fetchall()
     return {name: decayed(used, at, now) for name, used, at in rows}
+
+
+def _charge(database: Database, job: Job) -> None:
+    """Add the core-seconds of an attempt that ended to its group's use."""
+    now = time.time()
+    used = _group_use(database, now).get(job.group_name, 0.0) + job.cores * max(0.0, now - (job.started or now))
+    database.insert("job_groups", ("name", "used", "at"), [(job.group_name, used, now)], unique=("name",))
 
 
 def _plain_name(text: str) -> str:
