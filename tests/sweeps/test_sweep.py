@@ -55,11 +55,12 @@ def test_kills_at_any_moment_do_not_change_a_sweep(tmp_path: Path) -> None:
     options = {"trials": 12, "sampler": "sobol", "prune": {"by": "halving", "first": 2048}}
     whole = finish(new_sweep(tmp_path, "whole", **options))
     killed = new_sweep(tmp_path, "killed", **options)
+    command = [sys.executable, "-m", "hotloop", "sweep", "--resume", str(killed.path), "--json"]
     moments = random.Random(0)
     kills = 0
     while not Sweep(find_sweep("killed", tmp_path)).is_complete:
         process = subprocess.Popen(
-            [sys.executable, "-m", "hotloop", "sweep", "--resume", str(killed.path), "--json"],
+            [*command, "--slots", str(moments.choice((1, 2, 5)))],
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
         )
