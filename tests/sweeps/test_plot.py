@@ -29,4 +29,4 @@ def test_a_picture_has_every_dimension(tmp_path: Path) -> None:
     with Image.open(one) as small, Image.open(two) as large:
         # A further row of slices.
         assert large.height > small.height
-        assert len(large.convert("RGB").getcolors(1 << 24)) > 50
+        assert len(large.convert("RGB").getcolors(1 << 24) or []) > 50
