@@ -78,3 +78,9 @@ def test_deaths_are_counted_anew_after_they_halved_the_limit(tmp_path: Path) -> 
     monitor.count_start(2.0)
     figures = monitor.figures(0)
     assert (figures["retries"], figures["started"], figures["waited"]) == ({"signal": 1}, 1, 2.0)
+
+
+def test_the_lower_of_both_upper_bounds_counts_from_the_start() -> None:
+    settings = OrchestratorConfig(max_concurrent_tasks=3)
+    assert Monitor(settings, None).limit == 3
+    assert Monitor(settings, 5).limit == 5, "a limit that was given counts"

@@ -40,7 +40,9 @@ class OrchestratorConfig(Part):
         default=10, description="Priority of `train` and `sweep` jobs without one of their own; that of others is 0."
     )
     batch_size: int = Field(default=64, ge=1, description="Most jobs that are started in one transaction.")
-    max_concurrent_tasks: int = Field(default=16, ge=1, description="Most jobs that run at a time, whatever the limit.")
+    max_concurrent_tasks: int = Field(
+        default=16, ge=1, description="Upper bound of the adaptive limit besides max_limit; the lower one counts."
+    )
 
 
 def load_settings(file: Path | None = None, overrides: Sequence[str] = ()) -> OrchestratorConfig:

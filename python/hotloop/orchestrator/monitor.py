@@ -36,7 +36,7 @@ class Monitor:
     def __init__(self, settings: OrchestratorConfig, fixed: int | None) -> None:
         self._settings = settings
         self.is_fixed = fixed is not None
-        self._limit = Limit(settings.base_limit if fixed is None else fixed)
+        self._limit = Limit(min(settings.base_limit, settings.max_concurrent_tasks) if fixed is None else fixed)
         self.cores = _core.usable_cores()
         self.memory_short = False
         """Whether jobs must make room."""
