@@ -13,8 +13,6 @@ from hotloop.text import measured, short
 if TYPE_CHECKING:
     from hotloop.training.runs import Run
 
-# 97.5 % quantiles of Student's t for 1, 2, ... degrees of freedom; the normal one beyond.
-_T: Final = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131)
 _MOST: Final = 1000
 
 
@@ -55,11 +53,12 @@ def train_seeds(seeds: Sequence[int], start: Callable[[int], Run], *, as_json: b
 
 def summarize(runs: Sequence[Run]) -> dict[str, Any]:
     """Return mean and 95 % interval over seeds of the final evaluation's mean return (without one: of training's)."""
+    from hotloop.policies.evaluation import student_quantile
+
     results = [run.return_mean if run.evaluation is None else run.evaluation.mean for run in runs]
     mean, half = statistics.fmean(results), None
     if len(results) > 1:
-        spread = statistics.stdev(results) / math.sqrt(len(results))
-        half = spread * (_T[len(results) - 2] if len(results) - 2 < len(_T) else 1.96)
+        half = student_quantile(len(results) - 1) * statistics.stdev(results) / math.sqrt(len(results))
     return {
         "runs": [run.name for run in runs],
         "seeds": [run.config.train.seed for run in runs],

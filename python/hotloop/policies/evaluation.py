@@ -41,7 +41,7 @@ class Evaluation:
         exact = returns.astype(np.float64)
         mean = math.fsum(exact) / count
         std = math.sqrt(math.fsum((exact - mean) ** 2) / (count - 1)) if count > 1 else 0.0
-        margin = _student(count - 1) * std / math.sqrt(count)
+        margin = student_quantile(count - 1) * std / math.sqrt(count)
         known = {name: values[~np.isnan(values)] for name, values in metrics.items()}
         means = {name: math.fsum(values) / len(values) for name, values in known.items() if len(values)}
         return cls(
@@ -57,8 +57,8 @@ class Evaluation:
         )
 
 
-def _student(freedom: int) -> float:
-    """The 97.5 % quantile of Student's t, by Cornish and Fisher's expansion, which is within 0.2 % from 3 on."""
+def student_quantile(freedom: int) -> float:
+    """Return the 97.5 % quantile of Student's t, by Cornish and Fisher's expansion, which is within 0.2 % from 3 on."""
     if freedom < 1:
         return 0.0
     if freedom < 3:

@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from hotloop.envs.registry import is_native
 from hotloop.errors import StoreAwayError
 from hotloop.tracking.marks import DEFAULTS, read_marks
 from hotloop.tracking.row_pages import row_page, sparkline
 from hotloop.tracking.store import is_here, is_in_use
+from hotloop.training.exactness import inexact_reason
 
 if TYPE_CHECKING:
     from hotloop.tracking.run_cache import CachedStore
@@ -96,7 +96,7 @@ class RowMaker:
         row = self.rows([full])[0]
         here = is_here(full)
         learner, _, reason = str(full.facts.get("learner") or "").partition(" ")
-        why_not = inexact_reason(full) if here else f"its folder is on {full.host}"
+        why_not = _inexact_reason(full) if here else f"its folder is on {full.host}"
         return {
             **row,
             "path": str(full.path) if here else None,
@@ -192,14 +192,10 @@ def commands(run: StoredRun) -> dict[str, str]:
     }
 
 
-def inexact_reason(run: StoredRun) -> str | None:
+def _inexact_reason(run: StoredRun) -> str | None:
     """Why the policy of an arbitrary step cannot be rebuilt; `None` if it can."""
-    learner = str(run.facts.get("learner") or "")
-    if learner.startswith("torch"):
-        return "the torch learner repeats its bits under equal conditions only: the nearest kept checkpoint plays"
-    if not is_native(run.env):
-        return "Python envs are not repeated exactly: the nearest kept checkpoint plays"
-    return None
+    reason = inexact_reason(run.whole_config, [str(run.facts.get("learner") or "")])
+    return None if reason is None else f"{reason}: the nearest kept checkpoint plays"
 
 
 def _seconds_left(row: Mapping[str, Any]) -> float | None:

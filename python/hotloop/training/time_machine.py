@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from hotloop.envs.loader import load_env
-from hotloop.envs.registry import is_native
 from hotloop.errors import CheckpointError
 from hotloop.tracking import journal
 from hotloop.training import checkpoint as checkpoints
 from hotloop.training import opponents
 from hotloop.training.checkpoint import Checkpoint, open_checkpoint
+from hotloop.training.exactness import inexact_reason
 from hotloop.training.plan import Repetition
 from hotloop.training.policy_ladder import LADDER, LIVE
 from hotloop.training.runs import CONFIG, STATUS, RunFolder, read_first
@@ -78,14 +78,10 @@ def _open(path: Path, *, trust: bool) -> Checkpoint:
     return open_checkpoint(path, trust=trust, with_state=path.parent.name not in (LADDER, LIVE))
 
 
-def inexact_reason(config: Config, events: Sequence[dict[str, Any]]) -> str | None:
-    """Why a run cannot be trained again to the bit; `None` if it can."""
-    learners = {str(event.get("learner", "")).partition(" ")[0] for event in events if event["event"] == "start"}
-    # Version 0.1.0 wrote `native: WHY`, later ones `native (CPU)`.
-    if config.train.algorithm == "ppo" and not learners <= {"native", "native:"}:
-        return "the torch learner repeats its bits under equal conditions only"
-    if not is_native(config.env.name):
-        return "Python envs are not repeated exactly"
+def _inexact_reason(config: Config, events: Sequence[dict[str, Any]]) -> str | None:
+    learners = [str(event.get("learner", "")) for event in events if event["event"] == "start"]
+    if (reason := inexact_reason(config.model_dump(mode="json"), learners)) is not None:
+        return reason
     has_controllers = bool(config.control.schedules or config.control.stages)
     if not has_controllers and any(event["event"] == "control" for event in events):
         return "its controllers are not part of its config"
@@ -116,7 +112,7 @@ def policy_at(run: Path, step: int, *, trust: bool, exact: bool = False) -> Iter
     if found is not None:
         yield FoundPolicy(found, "exact", steps)
         return
-    why_not = inexact_reason(config, events)
+    why_not = _inexact_reason(config, events)
     base = _newest_before(run, iterations, trust=trust)
     cost = seconds - (_seconds_at(records, base) if base is not None else 0.0)
     if why_not is None and (exact or cost <= QUICK):
