@@ -27,5 +27,7 @@ def test_tables_repeat_unless_several_threads_share_one() -> None:
     table = {"train__algorithm": "q-learning"}
     assert reason("tictactoe", "table", **table) is None
     assert reason("tictactoe", "table", **table, tabular__runtime="private", runner__num_threads=2) is None
-    assert "share a table" in str(reason("tictactoe", "table", **table, tabular__runtime="shared", runner__num_threads=2))
+    assert "share a table" in str(
+        reason("tictactoe", "table", **table, tabular__runtime="shared", runner__num_threads=2)
+    )
     assert reason("tictactoe", "table", **table, tabular__runtime="shared", runner__num_threads=1) is None
