@@ -179,6 +179,7 @@ def method_calls(objects: Objects) -> dict[str, Callable[[], Any]]:
         "Pool.set_state": lambda: o.pool.set_state(state, range(ROWS)),
         "Rollout.arrays": o.rollout.arrays,
         "PpoLearner.num_threads": lambda: o.learner.num_threads,
+        "PpoLearner.set_threads": lambda: o.learner.set_threads(1),
         "PpoLearner.parameters": lambda: o.learner.parameters,
         "PpoLearner.products": lambda: o.learner.products,
         "PpoLearner.memory_len": lambda: o.learner.memory_len,

@@ -57,7 +57,14 @@ class ForkServer:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
+            # Signals that tests send to their own group are not for it.
+            start_new_session=True,
         )
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it takes commands."""
+        return self._process.poll() is None
 
     def run(
         self,
@@ -96,7 +103,8 @@ class ForkServer:
         """End the server."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.close()
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.close()
         self._process.wait()
         self._process.stdout.close()
 

@@ -25,6 +25,7 @@ def test_a_sweep_is_listed_and_its_trials_are_selected_by_brushing(
     assert sweep.best is not None
     visitor.server = own_server
     page = visitor.open("/runs")
+    expect(page.get_by_role("heading", name="Runs")).to_be_visible()
     page.keyboard.press("g")
     page.keyboard.press("s")
     page.get_by_role("link", name="mine").click()

@@ -27,7 +27,7 @@ def hotloop(*arguments: str, **environment: str) -> subprocess.CompletedProcess[
     if any(name.startswith(_AT_START) for name in changed) or not _busy.acquire(blocking=False):
         return subprocess.run(command, capture_output=True, text=True, env=own)
     try:
-        if _server is None:
+        if _server is None or not _server.is_alive:
             _server = ForkServer(_base, ROOT)
             atexit.register(_server.close)
         done = _server.run(*arguments, environment=own, cwd=Path.cwd())

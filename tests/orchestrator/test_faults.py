@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.orchestrator.faults import Attack
-from tests.orchestrator.working import get, start_work, submit, wait_for, work_until_done
+from tests.orchestrator.working import get, start_work, submit, wait_for, work_until_done, working
 from tests.tracking.servers import is_installed, serving
 
 
@@ -37,15 +37,16 @@ def test_jobs_go_on_while_the_store_is_locked_and_are_settled_when_it_is_back(ho
 
 
 def test_an_orchestrator_without_its_store_says_so_and_waits(home: Path, tmp_path: Path) -> None:
-    job = submit("train", "cartpole", "--steps", "40k", "--until", "none", "train.evaluate_episodes=0")
-    process = start_work("--until-done")
-    wait_for(lambda: get(job.number).state != "queued")
-    aside = tmp_path / "hotloop.db"
-    (home / "hotloop.db").rename(aside)
-    assert process.stderr is not None
-    assert any("is gone" in line for line in process.stderr)
-    aside.rename(home / "hotloop.db")
-    _, messages = process.communicate()
+    # Long enough to be running when the store goes.
+    job = submit("train", "cartpole", "--steps", "2M", "--until", "none", "train.evaluate_episodes=0")
+    with working("--until-done") as process:
+        wait_for(lambda: get(job.number).state == "running")
+        aside = tmp_path / "hotloop.db"
+        (home / "hotloop.db").rename(aside)
+        assert process.stderr is not None
+        assert any("is gone" in line for line in process.stderr)
+        aside.rename(home / "hotloop.db")
+        _, messages = process.communicate()
     assert "is back" in messages
     assert get(job.number).state == "completed"
 

@@ -150,7 +150,8 @@ def test_a_read_only_store_is_served(tmp_path: Path) -> None:
 def test_a_store_of_an_older_version_is_read_without_being_changed(tmp_path: Path) -> None:
     train(tmp_path, *SHORT, "--name", "one")
     with sqlite3.connect(tmp_path / "hotloop.db") as connection:
-        connection.execute("DROP TABLE marks")
+        for table in ("marks", "jobs", "job_events", "job_groups", "orchestrator", "trials", "sweeps"):
+            connection.execute(f"DROP TABLE {table}")
         connection.execute("UPDATE hotloop_store SET version = 2")
     connection.close()
     with serving(tmp_path, "--read-only") as server:

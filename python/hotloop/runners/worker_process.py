@@ -60,7 +60,9 @@ class WorkerProcess:
             )
         self._swept = False
         self.connection: Connection[Any, Any] = Connection(ours.detach())
-        self.connection.send(order)
+        # One that has ended already is noticed when its answer is waited for.
+        with contextlib.suppress(BrokenPipeError):
+            self.connection.send(order)
 
     @property
     def pid(self) -> int:

@@ -21,6 +21,7 @@ from hotloop.errors import (
     StoreError,
     StoreReadOnlyError,
     TrainingError,
+    UnknownEnvError,
 )
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ _STATUS: Final[tuple[tuple[type[Exception], int], ...]] = (
     (TrainingError, 403),
     (ConfigError, 422),
     (EnvError, 422),
+    (UnknownEnvError, 422),
 )
 KNOWN: Final = tuple(kind for kind, _ in _STATUS)
 

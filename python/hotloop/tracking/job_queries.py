@@ -14,6 +14,7 @@ _LISTED: Final = (
 )
 # The version of the store's tables that brought jobs.
 _SINCE: Final = 4
+_ALL: Final = 2**62
 
 
 class Reader(Protocol):
@@ -43,9 +44,13 @@ def jobs_page(
     if group is not None:
         conditions.append("group_name = ?")
         values.append(group)
-    where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-    some = "" if limit is None else f" LIMIT {int(limit)} OFFSET {int(offset)}"
-    rows = store.query_named(f"SELECT {', '.join(_LISTED)} FROM jobs{where} ORDER BY number DESC{some}", *values)
+    where = " WHERE " + " AND ".join(conditions) if conditions else ""
+    rows = store.query_named(
+        f"SELECT {', '.join(_LISTED)} FROM jobs{where} ORDER BY number DESC LIMIT ? OFFSET ?",
+        *values,
+        _ALL if limit is None else limit,
+        offset,
+    )
     (total,) = store.query_named(f"SELECT count(*) AS jobs FROM jobs{where}", *values)
     return JobsPage([_readable(row) for row in rows], total["jobs"])
 
@@ -64,8 +69,9 @@ def job_events(store: Reader, job: int, *, limit: int = 1000) -> list[dict[str, 
         return []
     rows = store.query_named(
         "SELECT number, job, time, before, after, why, facts FROM job_events WHERE job = ? "
-        f"ORDER BY number DESC LIMIT {int(limit)}",
+        "ORDER BY number DESC LIMIT ?",
         job,
+        limit,
     )
     return [{**row, "facts": json.loads(row["facts"])} for row in reversed(rows)]
 
