@@ -25,9 +25,7 @@ def test_a_sweep_is_listed_and_its_trials_are_selected_by_brushing(
     assert sweep.best is not None
     visitor.server = own_server
     page = visitor.open("/runs")
-    expect(page.get_by_role("heading", name="Runs")).to_be_visible()
-    page.keyboard.press("g")
-    page.keyboard.press("s")
+    page.get_by_role("link", name="Sweeps").click()
     page.get_by_role("link", name="mine").click()
     expect(page.get_by_text(f"Best: trial {sweep.best.index}")).to_be_visible()
     trials = page.get_by_role("region", name="Trials", exact=True).get_by_role("row")

@@ -45,5 +45,14 @@ def _submits(server: Server) -> None:
     assert server.request("POST", "/api/rl/jobs", body, WRITING).json == first.json
     refused = server.request("POST", "/api/rl/jobs", {**body, "env": "somewhere.py:Env"}, WRITING)
     assert (refused.status, "name code" in refused.json["detail"]) == (403, True)
+    for config in (
+        {"policy.module": "os:system"},
+        {"runner.worker_python": "/tmp/python"},
+        {"track.trackers": ["wandb"]},
+    ):
+        refused = server.write("POST", "/api/rl/jobs", {"env": "cartpole", "config": config})
+        assert (refused.status, "name code" in refused.json["detail"]) == (403, True), refused
+    unknown = server.write("POST", "/api/rl/jobs", {"env": "cartpool"})
+    assert (unknown.status, "cartpole" in unknown.json["detail"]) == (422, True)
     wrong = server.request("POST", "/api/rl/jobs", {**body, "config": {"ppo.epoch": 1}}, WRITING)
     assert (wrong.status, "ppo.epochs" in wrong.json["detail"]) == (422, True)

@@ -20,6 +20,7 @@ router = APIRouter()
 JobPath = Annotated[int, Path(ge=1, lt=2**63, description="The number of a job.")]
 # Bytes of a log's end that are shown.
 _LOG: Final = 64 * 1024
+_USE: Final = "use 'hotloop train ENV --queue'"
 
 
 @router.get("/jobs", response_model=models.JobPage)
@@ -53,8 +54,12 @@ async def submit_job(request: Request, body: models.Submission) -> Response:
     found = services(request)
 
     def make() -> dict[str, Any]:
+        from hotloop.config import load_config
         from hotloop.orchestrator.api import submit
+        from hotloop.training.trust import code_in_config
 
+        if named := code_in_config(load_config(body.env, overrides=body.config)):
+            raise ProblemError(403, f"the settings name code, an interpreter or a service ({', '.join(named)}): {_USE}")
         handle = submit(
             body.env,
             config=body.config,
@@ -67,12 +72,10 @@ async def submit_job(request: Request, body: models.Submission) -> Response:
         return {"job": handle.number, "state": handle.state}
 
     if ":" in body.env:
-        raise ProblemError(
-            403, "only native envs can be queued here: others name code; use 'hotloop train ENV --queue'"
-        )
+        raise ProblemError(403, f"only native envs can be queued here, since others name code: {_USE}")
     try:
         return json_response(request, await found.access.run(make), status=201)
-    except JobError as error:
+    except (JobError, ValueError) as error:
         raise ProblemError(422, str(error)) from None
 
 
