@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -78,13 +79,19 @@ def test_a_store_that_cannot_be_written_does_not_stop_a_sweep(tmp_path: Path) ->
 
 
 def test_a_killed_sweep_is_not_shown_as_running(tmp_path: Path) -> None:
-    sweep = new_sweep(tmp_path, "killed", trials=400, sampler="sobol")
+    # More trials than it can end before it is killed.
+    sweep = new_sweep(tmp_path, "killed", trials=10_000, sampler="sobol")
     command = [sys.executable, "-m", "hotloop", "sweep", "--resume", str(sweep.path)]
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL, env={**os.environ, "HOTLOOP_HOME": str(tmp_path)})
-    with Store(home=tmp_path) as store:
-        while not (rows := sweeps_page(store).rows):
-            assert process.poll() is None
-        assert rows[0]["status"] == "running"
+    try:
+        with Store(home=tmp_path) as store:
+            while not (rows := sweeps_page(store).rows):
+                assert process.poll() is None
+                time.sleep(0.05)
+            assert rows[0]["status"] == "running"
+            process.kill()
+            process.wait()
+            assert sweeps_page(store).rows[0]["status"] == "stopped"
+    finally:
         process.kill()
         process.wait()
-        assert sweeps_page(store).rows[0]["status"] == "stopped"
