@@ -70,8 +70,9 @@ def _exceptions(text: str) -> dict[int, str]:
         data = _ESCAPED.sub(lambda match: bytes([int(match[1], 16)]), escaped.encode("latin-1"))
         try:
             kind, values, place = pickle.loads(data)
-        except (pickle.UnpicklingError, TypeError, ValueError):
-            continue  # something else that code refers to
+        except Exception:
+            # Something else that code refers to: bytes that are no pickle can raise anything.
+            continue
         number = int.from_bytes(hashlib.sha1(data, usedforsecurity=False).digest()[:4], "little", signed=True)
         words = f"it raised {kind.__name__}({', '.join(map(repr, values or ()))})"
         found[number | -_NEGATIVE] = f"{words} in line {place[2]} of {Path(place[1]).name}" if place else words
